@@ -1,0 +1,69 @@
+"""What a failed attempt means for the next one: a table over the error tree."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+from ..errors import (
+    AttemptError,
+    AuthenticationFailed,
+    ConnectFailed,
+    ConnectTimeout,
+    ContextLengthExceeded,
+    FirstContentTimeout,
+    GatewayBusy,
+    InvalidRequest,
+    QuotaExhausted,
+    ServerError,
+    StallTimeout,
+)
+
+Failure: TypeAlias = AttemptError | GatewayBusy
+"""Whatever one attempt can end with by itself."""
+
+
+@attrs.frozen(kw_only=True)
+class Verdict:
+    """What may be tried after a failure."""
+
+    again: bool
+    """A fresh attempt could succeed, at this target or another one."""
+
+    elsewhere: bool
+    """Another target could do better."""
+
+    fluke: bool = False
+    """Likely to be gone at once: the same target, whose prompt cache is warm, gets a second try."""
+
+    silent: bool = False
+    """The target did not answer: it is not waited for again while another one is left."""
+
+    retry_after_ns: int | None = None
+    """How long the target asked not to be tried; ``None`` if it did not say."""
+
+
+_TIMEOUTS = (ConnectTimeout, FirstContentTimeout, StallTimeout)
+_FLUKES = (ServerError, ConnectFailed)
+_ANOTHER_MAY_DO_BETTER = (AuthenticationFailed, ContextLengthExceeded, QuotaExhausted)
+
+
+# What a provider writes may be any number; half a century is for ever.
+_LONGEST_S = 1.6e9
+
+
+def judge(failure: Failure) -> Verdict:
+    """Say what may be tried after *failure*."""
+    silent = isinstance(failure, _TIMEOUTS)
+    wait = failure.retry_after_s
+    return Verdict(
+        again=failure.retryable,
+        elsewhere=failure.retryable
+        or isinstance(failure, _ANOTHER_MAY_DO_BETTER)
+        # An unknown model or path: the other targets have names of their own.
+        or (isinstance(failure, InvalidRequest) and failure.status == 404),
+        fluke=failure.retryable and isinstance(failure, _FLUKES) and not silent,
+        silent=silent,
+        retry_after_ns=None if wait is None else round(min(max(wait, 0), _LONGEST_S) * 1e9),
+    )
