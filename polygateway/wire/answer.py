@@ -1,0 +1,245 @@
+"""The answer of one attempt, collected chunk by chunk, whatever the dialect."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from io import StringIO
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import attrs
+
+from ..messages import (
+    JSON,
+    Chunk,
+    Completion,
+    FinishReason,
+    Message,
+    ToolCall,
+    ToolCallDelta,
+    Usage,
+)
+from .malformed import Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..stats import CallStats
+
+TextKind: TypeAlias = Literal["text", "reasoning", "refusal"]
+CallKey: TypeAlias = int | str | None
+
+
+@attrs.frozen
+class CallPiece:
+    """A piece of a tool call, as one event brings it."""
+
+    key: CallKey
+    """What tells the answer's calls apart on the wire: an index or, where there is none, an id.
+
+    ``None`` where there is neither: a piece with a name begins a call, one without goes on with
+    the last.
+    """
+
+    id: str | None
+    name: str
+    arguments: str
+
+    @property
+    def is_content(self) -> bool:
+        """Whether it brings anything for the application."""
+        return bool(self.name or self.arguments)
+
+
+@attrs.define
+class _Call:
+    """A tool call whose arguments are still coming. The first id and name that come stay."""
+
+    index: int
+    id: str | None = None
+    name: str = ""
+    arguments: StringIO = attrs.field(factory=StringIO)
+
+    def lacks(self, piece: CallPiece) -> tuple[str, str, str]:
+        """Give what *piece* brings that is not there yet: id, name and arguments."""
+        first_id = "" if self.id else piece.id or ""
+        first_name = "" if self.name else piece.name
+        return first_id, first_name, piece.arguments
+
+    def add(self, id: str, name: str, arguments: str) -> None:
+        self.id = self.id or id or None
+        self.name += name
+        self.arguments.write(arguments)
+
+    def whole(self, *, ended: bool) -> ToolCall:
+        arguments = self.arguments.getvalue()
+        return ToolCall(self.id, self.name, arguments, ended and _is_object(arguments))
+
+
+class Answer:
+    """What one attempt has received up to now."""
+
+    def __init__(self, *, attempt: int, max_bytes: int) -> None:
+        self.id: str | None = None
+        """The provider's id of this answer; ``None`` until it came."""
+        self.model: str | None = None
+        """The model's name as the provider said it; ``None`` until it came."""
+        self.usage = Usage()
+        self.raw_finish_reason: str | None = None
+        """The provider's own word; ``None`` until it came, or when content made it void."""
+        self.size = 0
+        """Bytes of text, reasoning, refusal and tool calls, as UTF-8."""
+
+        self._attempt = attempt
+        self._most = max_bytes
+        self._finish_reason: FinishReason | None = None
+        # Not lists of strings: a million short pieces would cost many times their bytes.
+        self._texts: dict[TextKind, StringIO] = defaultdict(StringIO)
+        self._calls: list[_Call] = []
+        self._calls_by_key: dict[CallKey, _Call] = {}
+
+    # ---- what comes -----------------------------------------------------------------------------
+
+    def add_text(self, kind: TextKind, piece: str) -> Chunk:
+        """Append *piece*.
+
+        Raises:
+            Malformed: the answer would exceed its limit.
+        """
+        self._count(piece)
+        self._texts[kind].write(piece)
+        return Chunk(kind, piece, self._attempt)
+
+    def add_call(self, piece: CallPiece) -> Chunk | None:
+        """Append *piece* to its call; ``None`` if that gave the application nothing.
+
+        Raises:
+            Malformed: the answer would exceed its limit.
+        """
+        if not (piece.id or piece.is_content):
+            return None
+        call = self._find(piece) or _Call(len(self._calls))
+        new = call.lacks(piece)
+        self._count(*new)
+        call.add(*new)
+        if call.index == len(self._calls):
+            self._begin(call, piece.key)
+        if not piece.is_content:
+            return None
+        delta = ToolCallDelta(call.index, call.id, call.name)
+        return Chunk("tool_call", piece.arguments, self._attempt, delta)
+
+    def identify(self, *, id: str, model: str) -> None:
+        """Keep the first id and the first model name that are not empty."""
+        self.id = self.id or id or None
+        self.model = self.model or model or None
+
+    def count_tokens(self, usage: Usage) -> None:
+        """Take what *usage* knows; the last figure of each kind stands, nothing is summed."""
+        known = attrs.asdict(usage, filter=lambda _, value: value is not None)
+        self.usage = attrs.evolve(self.usage, **known)
+
+    def finish(self, raw: str, reason: FinishReason) -> None:
+        """Note why the model stopped; the first reason stands until :meth:`reopen`."""
+        if self.raw_finish_reason is None:
+            self.raw_finish_reason = raw
+            self._finish_reason = reason
+
+    def reopen(self) -> None:
+        """Forget the finish reason: content followed it."""
+        self.raw_finish_reason = self._finish_reason = None
+
+    def _count(self, *pieces: str) -> None:
+        size = self.size + sum(map(_utf8_length, pieces))
+        if size > self._most:
+            raise Malformed(f"the answer has over {self._most} bytes (limits.max_answer_bytes)")
+        self.size = size
+
+    def _find(self, piece: CallPiece) -> _Call | None:
+        if piece.key is not None:
+            return self._calls_by_key.get(piece.key)
+        return self._calls[-1] if self._calls and not piece.name else None
+
+    def _begin(self, call: _Call, key: CallKey) -> None:
+        self._calls.append(call)
+        # By its first id as well: some servers send the index with the first piece only.
+        for known in (key, call.id):
+            if known is not None:
+                self._calls_by_key.setdefault(known, call)
+
+    # ---- what is there --------------------------------------------------------------------------
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """Why the model stopped; ``tool_calls`` also where a wire says ``stop`` after them."""
+        stopped_to_call = self._finish_reason == "stop" and self._calls
+        return "tool_calls" if stopped_to_call else self._finish_reason
+
+    def text(self, kind: TextKind) -> str:
+        """Give all pieces of *kind* as one."""
+        return self._texts[kind].getvalue()
+
+    def completion(
+        self,
+        *,
+        target: str,
+        request_id: str | None,
+        headers: Mapping[str, str],
+        stats: CallStats,
+        ended: bool,
+    ) -> Completion:
+        """Give what has been received up to now, as the application sees it.
+
+        Args:
+            target: name of the target.
+            request_id: the provider's id of the request.
+            headers: the response's headers.
+            stats: where the time went.
+            ended: whether the answer ended properly; tool calls are complete only then.
+        """
+        calls = tuple(call.whole(ended=ended) for call in self._calls)
+        return Completion(
+            text=self.text("text"),
+            reasoning=self.text("reasoning"),
+            refusal=self.text("refusal"),
+            tool_calls=calls,
+            finish_reason=self.finish_reason,
+            raw_finish_reason=self.raw_finish_reason,
+            usage=self.usage,
+            model=self.model,
+            target=target,
+            id=self.id,
+            request_id=request_id,
+            headers=headers,
+            message=self._message(calls),
+            stats=stats,
+        )
+
+    def _message(self, calls: tuple[ToolCall, ...]) -> Message:
+        text, refusal = self.text("text"), self.text("refusal")
+        message: dict[str, JSON] = {"role": "assistant", "content": text}
+        if refusal:
+            message["refusal"] = refusal
+        if calls:
+            message["content"] = text or None
+            message["tool_calls"] = [_as_message(call) for call in calls]
+        return message
+
+
+def _as_message(call: ToolCall) -> dict[str, JSON]:
+    function: dict[str, JSON] = {"name": call.name, "arguments": call.arguments}
+    named: dict[str, JSON] = {"type": "function", "function": function}
+    return named if call.id is None else {"id": call.id, **named}
+
+
+def _is_object(arguments: str) -> bool:
+    """Tell whether *arguments* can be given to a function: nothing at all means no arguments."""
+    try:
+        return not arguments.strip() or isinstance(json.loads(arguments), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _utf8_length(text: str) -> int:
+    # JSON's escapes can bring halves of surrogate pairs.
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

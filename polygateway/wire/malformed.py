@@ -1,0 +1,13 @@
+"""How the parts of a decoder tell each other that what came is not the wire that was promised."""
+
+from __future__ import annotations
+
+
+class Malformed(ValueError):
+    """Nothing more can be decoded. The text says what is wrong, with an excerpt of it."""
+
+
+def excerpt(text: str, most: int = 200) -> str:
+    """Give *text*, cut to *most* characters, and without what cannot be printed in UTF-8."""
+    cut = text if len(text) <= most else f"{text[: most - 1]}…"
+    return cut.encode(errors="replace").decode()

@@ -1,0 +1,576 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from polygateway.errors import Overloaded, ProtocolViolation, ServerError
+from polygateway.messages import Chunk, ToolCallDelta, Usage
+from polygateway.policies import Limits
+from polygateway.wire.dialect import Phase
+from polygateway.wire.openai_chat import FINISH_ERRORS, FINISH_REASONS, ChatDecoder, OpenAIChat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from polygateway.messages import JSON
+    from polygateway.stats import CallStats
+
+    Cut = Callable[[bytes], Iterator[Sequence[bytes]]]
+
+SSE = "text/event-stream"
+
+
+def decoder(content_type: str = SSE, limits: Limits | None = None) -> ChatDecoder:
+    return OpenAIChat().decoder(attempt=2, content_type=content_type, limits=limits or Limits())
+
+
+def event(value: JSON) -> bytes:
+    return f"data: {json.dumps(value)}\n\n".encode()
+
+
+def delta_of(fields: JSON, finish: str | None = None, index: int = 0) -> bytes:
+    choice: dict[str, JSON] = {"index": index, "delta": fields, "finish_reason": finish}
+    return event({"id": "a1", "model": "lyra-3", "choices": [choice]})
+
+
+def delta(finish: str | None = None, index: int = 0, **fields: JSON) -> bytes:
+    return delta_of(fields, finish, index)
+
+
+DONE = b"data: [DONE]\n\n"
+
+
+def shown(chunks: list[Chunk]) -> list[str]:
+    return [f"{chunk.kind}:{chunk.delta}" for chunk in chunks]
+
+
+def test_a_text_comes_as_it_is_cut_and_the_reply_ends_with_its_marker() -> None:
+    reply = decoder()
+    assert reply.feed(delta(role="assistant", content="")) == []
+    assert (reply.phase, reply.content_events, reply.keepalives) == (Phase.OPEN, 0, 1)
+    assert reply.feed(delta(content="The ") + delta(content="tide")) == [
+        Chunk("text", "The ", 2),
+        Chunk("text", "tide", 2),
+    ]
+    assert (reply.phase, reply.content_events, reply.keepalives) == (Phase.OPEN, 2, 1)
+    assert reply.feed(delta("stop")) == []
+    assert (reply.phase, reply.keepalives) == (Phase.FINISHING, 2)
+    assert reply.feed(event({"choices": [], "usage": {"prompt_tokens": 1}})) == []
+    assert (reply.phase, reply.keepalives) == (Phase.FINISHING, 3)
+    assert reply.feed(DONE + delta(content="IGNORED") + b"data: {broken\n\n") == []
+    assert (reply.phase, reply.content_events, reply.keepalives) == (Phase.ENDED, 2, 3)
+    assert reply.feed(delta(content="IGNORED")) == reply.close() == []
+    assert (reply.phase, reply.fault, reply.answer.text("text")) == (Phase.ENDED, None, "The tide")
+    assert (reply.answer.id, reply.answer.model) == ("a1", "lyra-3")
+    assert reply.answer.usage == Usage(input_tokens=1)
+
+
+DELTAS: list[tuple[dict[str, JSON], list[str]]] = [
+    ({"content": "a"}, ["text:a"]),
+    ({"content": "a", "refusal": "b"}, ["text:a", "refusal:b"]),
+    ({"content": "a", "reasoning": "b"}, ["reasoning:b", "text:a"]),
+    ({"reasoning": "a", "reasoning_content": "a"}, ["reasoning:a"]),
+    ({"reasoning": "a", "reasoning_content": None}, ["reasoning:a"]),
+    (
+        {"reasoning": "a", "reasoning_details": [{"type": "reasoning.text", "text": "a"}]},
+        ["reasoning:a"],
+    ),
+    (
+        {"reasoning_details": [{"text": "a"}, {"summary": "b"}, {"data": "c"}, {"text": None}]},
+        ["reasoning:ab"],
+    ),
+    ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, ["text:ab"]),
+    (
+        {
+            "content": [
+                {"type": "thinking", "thinking": [{"type": "text", "text": "a"}, {}]},
+                {"type": "thinking", "thinking": "b"},
+                {"type": "text", "text": "c"},
+                {"type": "reference", "reference_ids": [1]},
+            ]
+        },
+        ["reasoning:ab", "text:c"],
+    ),
+    ({"content": []}, []),
+    ({"content": [{"type": "text", "text": ""}]}, []),
+    ({"content": 5, "refusal": {}, "reasoning": ["x"], "tool_calls": {}}, []),
+    ({"content": "", "refusal": "", "reasoning": "", "tool_calls": []}, []),
+    ({"annotations": [{}], "audio": {"data": "x"}}, []),
+]
+
+
+@pytest.mark.parametrize(("fields", "chunks"), DELTAS)
+def test_an_event_gives_one_chunk_for_each_kind_of_content_in_it(
+    fields: dict[str, JSON], chunks: list[str]
+) -> None:
+    reply = decoder()
+    assert shown(reply.feed(delta_of(fields))) == chunks
+    assert (reply.content_events, reply.keepalives) == ((1, 0) if chunks else (0, 1))
+
+
+def call(index: int | None = None, **fields: JSON) -> dict[str, JSON]:
+    return {**({} if index is None else {"index": index}), **fields}
+
+
+def test_every_call_of_a_delta_gives_a_chunk_and_the_event_counts_once() -> None:
+    reply = decoder()
+    calls = [
+        call(0, id="a", function={"name": "f", "arguments": "{"}),
+        call(1, id="b", function={"name": "g"}),
+        call(2, id="c"),
+        call(3),
+    ]
+    assert reply.feed(delta(tool_calls=calls)) == [
+        Chunk("tool_call", "{", 2, ToolCallDelta(0, "a", "f")),
+        Chunk("tool_call", "", 2, ToolCallDelta(1, "b", "g")),
+    ]
+    assert reply.content_events == 1
+    assert reply.feed(delta(tool_calls=[call(0, function={"arguments": "}"})])) == [
+        Chunk("tool_call", "}", 2, ToolCallDelta(0, "a", "f"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"function": {"name": "f", "arguments": {"a": "é"}}}, ("f", '{"a": "é"}')),
+        ({"function": {"name": "f", "arguments": None}}, ("f", "")),
+        ({"function": {"name": "f", "arguments": 7}}, ("f", "")),
+        ({"function": {"name": "f"}, "index": -1, "id": 7}, ("f", "")),
+        ({"function": {"name": "f"}, "index": True, "id": ""}, ("f", "")),
+    ],
+)
+def test_oddly_typed_calls_are_read_as_far_as_they_go(
+    fields: dict[str, JSON], expected: tuple[str, str], stats: CallStats
+) -> None:
+    reply = decoder()
+    reply.feed(delta("tool_calls", tool_calls=[fields]) + DONE)
+    completion = reply.answer.completion(
+        target="eu", request_id=None, headers={}, stats=stats, ended=True
+    )
+    (found,) = completion.tool_calls
+    assert (found.id, found.name, found.arguments, found.complete) == (None, *expected, True)
+
+
+def test_the_older_form_of_a_call_counts_only_where_the_newer_is_not() -> None:
+    old: JSON = {"name": "f", "arguments": "{}"}
+    new: JSON = [call(0, id="a", function={"name": "f", "arguments": "{}"})]
+    both = decoder().feed(delta(function_call=old, tool_calls=new))
+    assert both == [Chunk("tool_call", "{}", 2, ToolCallDelta(0, "a", "f"))]
+    only_old = decoder().feed(delta(function_call=old, tool_calls=None))
+    assert only_old == [Chunk("tool_call", "{}", 2, ToolCallDelta(0, None, "f"))]
+
+
+def test_calls_without_an_index_are_told_apart_by_their_ids() -> None:
+    reply = decoder()
+    for call_id, name in (("a", "f"), ("b", "g"), ("a", ""), ("", "")):
+        reply.feed(delta(tool_calls=[call(id=call_id, function={"name": name, "arguments": "1"})]))
+    reply.feed(delta("tool_calls"))
+    assert reply.feed(delta(tool_calls=[call(id="a", function={"arguments": "2"})])) == [
+        Chunk("tool_call", "2", 2, ToolCallDelta(0, "a", "f"))
+    ]
+    assert reply.feed(delta(tool_calls=[call(function={"arguments": "3"})])) == [
+        Chunk("tool_call", "3", 2, ToolCallDelta(1, "b", "g"))
+    ]
+
+
+def test_the_older_form_is_one_call_though_its_name_is_repeated() -> None:
+    reply = decoder()
+    for _ in range(2):
+        (chunk,) = reply.feed(delta(function_call={"name": "f", "arguments": "{"}))
+        assert chunk.tool_call == ToolCallDelta(0, None, "f")
+
+
+# ---- the end ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stream", "phase", "finish"),
+    [
+        ([delta(content="a")], Phase.OPEN, None),
+        ([delta(content="a"), delta("")], Phase.OPEN, None),
+        ([delta(content="a"), delta("stop")], Phase.FINISHING, "stop"),
+        ([delta("stop", content="a")], Phase.FINISHING, "stop"),
+        ([delta("stop")], Phase.FINISHING, "stop"),
+        ([delta("stop"), delta("length")], Phase.FINISHING, "stop"),
+        ([delta("stop"), delta(), delta(role="assistant", content="")], Phase.FINISHING, "stop"),
+        ([delta("stop"), delta(content="a")], Phase.OPEN, None),
+        ([delta("stop"), delta(refusal="a")], Phase.OPEN, None),
+        ([delta("stop"), delta("length", content="a")], Phase.FINISHING, "length"),
+        ([delta("stop"), delta(tool_calls=[call(0, id="a")])], Phase.FINISHING, "stop"),
+        ([delta("stop"), delta(function_call={"name": "f"})], Phase.OPEN, None),
+        # Every choice that appeared must finish, the first gives the reason.
+        ([delta("stop"), delta(index=1)], Phase.OPEN, "stop"),
+        ([delta("stop"), delta("length", index=1)], Phase.FINISHING, "stop"),
+        ([delta("length", index=1), delta("stop")], Phase.FINISHING, "stop"),
+        ([delta("a", index=1), delta("b"), delta(index=1, content="x")], Phase.OPEN, "b"),
+        ([delta(index=1, content="a"), DONE], Phase.ENDED, None),
+        ([delta("stop"), delta(index=1), DONE], Phase.ENDED, "stop"),
+    ],
+)
+def test_a_reply_is_as_far_as_its_finish_reasons_say(
+    stream: list[bytes], phase: Phase, finish: str | None
+) -> None:
+    reply = decoder()
+    for data in stream:
+        reply.feed(data)
+    assert (reply.phase, reply.answer.raw_finish_reason) == (phase, finish)
+    reply.close()
+    assert reply.phase is (Phase.OPEN if phase is Phase.OPEN else Phase.ENDED)
+    assert reply.fault is None
+
+
+@pytest.mark.parametrize(
+    ("stream", "keepalives"),
+    [
+        (b"", 0),
+        (b": a\n\n: b\n\n", 2),
+        (delta(role="assistant"), 1),
+        (event({"usage": {"prompt_tokens": 1}}), 1),
+        (delta(index=1), 1),
+    ],
+)
+def test_a_reply_without_content_and_finish_reason_is_no_answer(
+    stream: bytes, keepalives: int
+) -> None:
+    closed, marked = decoder(), decoder()
+    closed.feed(stream)
+    assert closed.close() == []
+    assert closed.phase is Phase.FAILED
+    assert closed.fault is not None
+    assert closed.fault.error is ProtocolViolation
+    text = f"the reply ended without content, after {keepalives} keep-alives"
+    assert closed.fault.message == text
+    assert marked.feed(stream + DONE) == []
+    assert marked.fault is not None
+    assert marked.fault.error is ProtocolViolation
+    assert marked.fault.message == "[DONE] came before any content or finish reason"
+
+
+@pytest.mark.parametrize(
+    ("tail", "text", "phase"),
+    [
+        (b"data: [DONE]", "a", Phase.ENDED),
+        (delta("stop", content="b").rstrip(), "ab", Phase.ENDED),
+        (delta(content="b").rstrip(), "ab", Phase.OPEN),
+        (b'data: {"choices":[{"delta":{"con', "a", Phase.OPEN),
+        (b"data: 12", "a", Phase.OPEN),
+        (b"data: [DON", "a", Phase.OPEN),
+        (b'error: {"message": "x"', "a", Phase.OPEN),
+        (b"<html>504</html>\n", "a", Phase.OPEN),
+        (b'error: {"message": "x"}', "a", Phase.FAILED),
+    ],
+)
+def test_a_tail_counts_only_if_its_data_is_whole(tail: bytes, text: str, phase: Phase) -> None:
+    reply = decoder()
+    chunks = reply.feed(delta(content="a") + tail)
+    chunks += reply.close()
+    assert "".join(chunk.text for chunk in chunks) == reply.answer.text("text") == text
+    assert reply.phase is phase
+
+
+def test_a_tail_is_quoted_when_nothing_else_came() -> None:
+    reply = decoder()
+    reply.feed(b"data: upstream failed")
+    reply.close()
+    assert reply.fault is not None
+    assert reply.fault.message.endswith("after 0 keep-alives: 'upstream failed'")
+
+
+# ---- errors -------------------------------------------------------------------------------------
+
+
+def test_what_precedes_an_error_is_given_also_out_of_the_same_event() -> None:
+    reply = decoder()
+    value: JSON = {
+        "choices": [{"delta": {"content": "b"}, "finish_reason": "error"}],
+        "error": {"code": 502, "message": "Upstream disconnected"},
+    }
+    assert shown(reply.feed(delta(content="a") + event(value) + delta(content="c") + DONE)) == [
+        "text:a",
+        "text:b",
+    ]
+    assert reply.phase is Phase.FAILED
+    assert reply.content_events == 2
+    assert reply.fault is not None
+    assert (reply.fault.error, reply.fault.message) == (ServerError, "Upstream disconnected")
+    assert (reply.fault.code, reply.answer.raw_finish_reason) == ("502", "error")
+    assert reply.close() == []
+    assert reply.phase is Phase.FAILED
+
+
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [
+        (event({"error": "engine dead"}), "engine dead"),
+        (event({"error": {"code": 500}}), '{"error": {"code": 500}}'),
+        (event({"choices": [{"error": {"a": 1}}]}), '{"choices": [{"error": {"a": 1}}]}'),
+        (event({"choices": [{"index": 0, "error": {"message": "m"}}]}), "m"),
+        (event({"choices": [{"index": 1, "error": "m"}]}), "m"),
+        (b'event: error\ndata: {"message":"m","code":504}\n\n', "m"),
+        (b'event: error\ndata: {"error":{"message":"m"}}\n\n', "m"),
+        (b"event: error\ndata: gone\n\n", "gone"),
+        (b"event: error\ndata: {}\n\n", "{}"),
+        (b"event: error\ndata: null\n\n", "null"),
+        (b"error: gone\n\n", "gone"),
+        (b'error: {"code":500}\n\n', '{"code":500}'),
+    ],
+)
+def test_an_error_is_told_in_the_provider_s_words(
+    stream: bytes, message: str, cut_every_way: Cut
+) -> None:
+    for reads in cut_every_way(stream):
+        reply = decoder()
+        assert [chunk for data in reads for chunk in reply.feed(data)] == []
+        assert reply.fault is not None
+        assert (reply.fault.error, reply.fault.message) == (ServerError, message)
+
+
+@pytest.mark.parametrize("word", FINISH_ERRORS)
+@pytest.mark.parametrize("index", [0, 1])
+def test_some_finish_reasons_are_errors_of_the_provider(word: str, index: int) -> None:
+    reply = decoder()
+    reply.feed(delta(content="a") + delta("stop") + delta(word, index=index) + DONE)
+    assert reply.fault is not None
+    expected = Overloaded if word == "insufficient_system_resource" else ServerError
+    assert (reply.phase, reply.fault.error) == (Phase.FAILED, expected)
+    assert (reply.fault.code, repr(word) in reply.fault.message) == (word, True)
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [*FINISH_REASONS.items(), ("repetition", "other"), ("STOP", "other")]
+)
+def test_finish_reasons_have_one_meaning(word: str, meant: str) -> None:
+    reply = decoder()
+    reply.feed(delta(word) + DONE)
+    assert (reply.answer.raw_finish_reason, reply.answer.finish_reason) == (word, meant)
+    assert reply.fault is None
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"data: {broken\n\n", "not JSON ("),
+        (b"event: message\ndata: still here\n\n", "not JSON ("),
+        (b"data: [1]\n\n", "JSON, but no object: '[1]'"),
+        (b'data: "x"\n\n', "JSON, but no object: '\"x\"'"),
+        (
+            b"data: \xff\n\n",
+            f"not UTF-8: invalid start byte at byte {len(delta(content='a')) + 6} ",
+        ),
+        (b"data: " + b"[" * 100_000 + b"\n\n", "not JSON ("),
+    ],
+)
+def test_damage_is_a_violation_that_loses_nothing_before_it(data: bytes, text: str) -> None:
+    reply = decoder()
+    assert shown(reply.feed(delta(content="a") + data + delta(content="b") + DONE)) == ["text:a"]
+    assert reply.fault is not None
+    assert reply.fault.error is ProtocolViolation
+    assert reply.fault.message.startswith(text)
+    assert reply.feed(DONE) == reply.close() == []
+    assert reply.phase is Phase.FAILED
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b": comment\n\n",
+        b"data: : wrapped\n\n",
+        b"data: {}\n\n",
+        b"data: null\n\n",
+        b"data:  \n\n",
+        b'data: {"type":"ping"}\n\n',
+        b'event: ping\ndata: {"type":"ping"}\n\n',
+        b"event: heartbeat\ndata: still here\n\n",
+        b"event: heartbeat\ndata: 17\n\n",
+        b'data: {"choices":null}\n\n',
+        b'data: {"choices":[1,null]}\n\n',
+        b'data: {"choices":[{"index":0,"delta":null}]}\n\n',
+    ],
+)
+def test_keep_alives_are_counted_and_change_nothing(data: bytes) -> None:
+    reply = decoder()
+    reply.feed(delta("stop", content="a"))
+    assert reply.feed(data) == reply.feed(data) == []
+    assert (reply.phase, reply.content_events, reply.keepalives) == (Phase.FINISHING, 1, 2)
+
+
+# ---- limits -------------------------------------------------------------------------------------
+
+
+def test_an_answer_over_its_limit_is_a_violation_and_what_fitted_is_kept() -> None:
+    reply = decoder(limits=Limits(max_answer_bytes=4))
+    chunks = reply.feed(delta(content="ab") + delta(reasoning="cd", content="e") + DONE)
+    assert shown(chunks) == ["text:ab", "reasoning:cd"]
+    assert (reply.answer.text("text"), reply.answer.text("reasoning")) == ("ab", "cd")
+    assert (reply.phase, reply.content_events) == (Phase.FAILED, 2)
+    assert reply.fault is not None
+    assert reply.fault.error is ProtocolViolation
+    assert reply.fault.message == "the answer has over 4 bytes (limits.max_answer_bytes)"
+
+
+def test_calls_before_the_one_over_the_limit_are_given() -> None:
+    reply = decoder(limits=Limits(max_answer_bytes=4))
+    calls = [call(i, function={"name": "f", "arguments": "12"}) for i in range(2)]
+    assert shown(reply.feed(delta(tool_calls=calls))) == ["tool_call:12"]
+    assert reply.phase is Phase.FAILED
+
+
+def test_an_event_over_its_limit_is_a_violation_also_before_it_ends() -> None:
+    reply = decoder(limits=Limits(max_event_bytes=200))
+    assert shown(reply.feed(delta(content="a") + b"data: " + b"x" * 195)) == ["text:a"]
+    assert reply.fault is not None
+    assert "over 200 bytes (limits.max_event_bytes)" in reply.fault.message
+
+
+# ---- documents ----------------------------------------------------------------------------------
+
+
+def document(**message: JSON) -> bytes:
+    return json.dumps({"id": "a1", "choices": [{"index": 0, "message": message}]}).encode()
+
+
+@pytest.mark.parametrize("content_type", ["application/json", SSE, ""])
+def test_a_whole_reply_is_one_event_and_its_own_end(content_type: str, cut_every_way: Cut) -> None:
+    calls: JSON = [{"id": "c1", "function": {"name": "f", "arguments": "{}"}}]
+    body = document(content="a", reasoning_content="b", tool_calls=calls)
+    for reads in cut_every_way(b" \n" + body):
+        reply = decoder(content_type)
+        assert [chunk for data in reads for chunk in reply.feed(data)] == []
+        assert reply.phase is Phase.OPEN
+        assert shown(reply.close()) == ["reasoning:b", "text:a", "tool_call:{}"]
+        assert (reply.phase, reply.content_events) == (Phase.ENDED, 1)
+        assert reply.answer.raw_finish_reason is None
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b'{"status":"ok"}', 'without content, after 1 keep-alives: \'{"status":"ok"}\''),
+        (b'{"choices":[]}', "without content, after 1 keep-alives: '{\"choices\":[]}'"),
+        (document(content=""), "without content, after 1 keep-alives: '{"),
+        (b'{"choices":[{"mess', "not JSON ("),
+        (b"[]", "JSON, but no object: '[]'"),
+        (b"[DONE]", "[DONE] came before"),
+        (b"<html>blocked</html>", "but text/html: '<html>blocked</html>'"),
+        (b'{"a":"\xff"}', "not UTF-8: invalid start byte at byte 6"),
+    ],
+)
+def test_a_document_that_is_no_answer_is_quoted(body: bytes, text: str, cut_every_way: Cut) -> None:
+    for reads in cut_every_way(body):
+        reply = decoder("text/html")
+        assert [chunk for data in reads for chunk in reply.feed(data)] == reply.close() == []
+        assert reply.phase is Phase.FAILED
+        assert reply.fault is not None
+        assert reply.fault.error is ProtocolViolation
+        assert text in reply.fault.message
+
+
+# ---- usage --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 11, "completion_tokens": 4, "total_tokens": 15}, (11, 4, None, None)),
+        ({"completion_tokens_details": {"reasoning_tokens": 5}}, (None, None, 5, None)),
+        (
+            {"prompt_tokens_details": {"cached_tokens": 0}, "cached_tokens": 3},
+            (None, None, None, 0),
+        ),
+        ({"prompt_tokens_details": None, "prompt_cache_hit_tokens": 8}, (None, None, None, 8)),
+        ({"cached_tokens": 6}, (None, None, None, 6)),
+        ({"prompt_tokens": None, "completion_tokens": "4"}, (None, None, None, None)),
+        ({"prompt_tokens": -1, "completion_tokens": True}, (None, None, None, None)),
+        ([1], (None, None, None, None)),
+        ("x", (None, None, None, None)),
+    ],
+)
+@pytest.mark.parametrize("place", ["top", "choice", "x_groq"])
+def test_token_counts_are_read_by_all_their_names_and_never_invented(
+    usage: JSON, expected: tuple[int | None, ...], place: str
+) -> None:
+    places: dict[str, JSON] = {
+        "top": {"usage": usage},
+        "choice": {"choices": [{"usage": usage}]},
+        "x_groq": {"x_groq": {"usage": usage}},
+    }
+    reply = decoder()
+    reply.feed(event({"usage": None}) + event(places[place]) + event({"usage": None}))
+    assert reply.answer.usage == Usage(
+        input_tokens=expected[0],
+        output_tokens=expected[1],
+        reasoning_tokens=expected[2],
+        cached_input_tokens=expected[3],
+    )
+
+
+# ---- anything -----------------------------------------------------------------------------------
+
+NAMES = [
+    *("choices", "delta", "message", "content", "index", "finish_reason", "tool_calls", "function"),
+    *("arguments", "name", "id", "error", "reasoning", "usage", "prompt_tokens", "thinking"),
+    *("text", "refusal", "function_call", "x_groq", "code", "object"),
+]
+
+
+def array(items: list[str]) -> str:
+    return f"[{','.join(items)}]"
+
+
+def object_(items: dict[str, str]) -> str:
+    return f"{{{','.join(f'{json.dumps(name)}:{value}' for name, value in items.items())}}}"
+
+
+def objects(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.dictionaries(st.sampled_from(NAMES), values, max_size=4).map(object_)
+
+
+# JSON texts, mostly of the names that the wire knows, in places where it does not have them.
+anything = st.recursive(
+    st.sampled_from(["null", "true", "0", "1", "-1", '""', '"a"', '"stop"', r'"\ud83c"']),
+    lambda inner: st.lists(inner, max_size=2).map(array) | objects(inner),
+    max_leaves=12,
+)
+choices = st.fixed_dictionaries(
+    {
+        "index": st.sampled_from(["0", "1"]) | anything,
+        "delta": objects(anything),
+        "finish_reason": st.sampled_from(["null", '""', '"stop"', '"error"']),
+    }
+).map(object_)
+values = anything | st.lists(choices, max_size=2).map(array).map('{{"choices":{}}}'.format)
+events = values.map("data: {}\n\n".format).map(str.encode) | st.sampled_from(
+    [DONE, b": c\n\n", b"event: error\ndata: x\n\n", b"data: \xff\n\n", b"data: {"]
+)
+
+
+@settings(deadline=None)
+@given(st.lists(events, max_size=6), st.lists(st.integers(1, 60), max_size=12))
+def test_nothing_that_a_provider_sends_raises_and_no_cut_changes_what_it_means(
+    stream: list[bytes], sizes: list[int]
+) -> None:
+    body = b"".join(stream)
+    once, cut = decoder(), decoder()
+    chunks = once.feed(body)
+    chunks += once.close()
+    pieces, at = list[Chunk](), 0
+    for size in sizes:
+        pieces += cut.feed(body[at : at + size])
+        at += size
+    pieces += cut.feed(body[at:])
+    pieces += cut.close()
+    assert pieces == chunks
+    assert (cut.phase, cut.fault, cut.content_events, cut.keepalives) == (
+        once.phase,
+        once.fault,
+        once.content_events,
+        once.keepalives,
+    )
+    assert (once.fault is not None) == (once.phase is Phase.FAILED)
+    assert once.answer.text("text") == "".join(chunk.text for chunk in chunks)
+    assert once.phase is not Phase.FINISHING
+    assert not chunks or once.content_events > 0
