@@ -1,0 +1,17 @@
+"""The one clock: trio's, in integer nanoseconds, so that virtual time reaches everything."""
+
+from __future__ import annotations
+
+import math
+
+import trio
+
+
+def now_ns() -> int:
+    """Give the time of trio's clock in whole nanoseconds."""
+    return round(trio.current_time() * 1e9)
+
+
+def trio_deadline(at_ns: int | None) -> float:
+    """Give a time of this clock as a deadline for a cancel scope; ``None`` means never."""
+    return math.inf if at_ns is None else at_ns / 1e9

@@ -1,0 +1,173 @@
+"""A network stream whose reads have one absolute deadline and leave their stamps."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeGuard, runtime_checkable
+
+import httpcore
+import trio
+
+from .clock import now_ns, trio_deadline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Overdue(Exception):
+    """The deadline passed before the network did what was waited for."""
+
+
+@runtime_checkable
+class _Closable(Protocol):
+    """A stream that can be closed without waiting."""
+
+    def close(self) -> None: ...
+
+
+def closer(stream: trio.abc.AsyncResource) -> Callable[[], None]:
+    """Give what closes *stream* at once, without waiting for anything.
+
+    A loser's socket must be closed in the same step in which it lost, and by whoever decided it.
+    TLS says no goodbye: HTTP has an end of its own.
+
+    Raises:
+        TypeError: there is no way to close it without waiting.
+    """
+    if isinstance(stream, trio.SocketStream):
+        return stream.socket.close
+    if _is_tls(stream):
+        return closer(stream.transport_stream)
+    if _is_stapled(stream):
+        return partial(_close_both, closer(stream.send_stream), closer(stream.receive_stream))
+    if isinstance(stream, _Closable):
+        return stream.close
+    raise TypeError(
+        f"connect gave a {type(stream).__name__}, which has no synchronous close(): polygateway"
+        " must be able to close a loser's connection at once"
+    )
+
+
+def _close_both(close_sending: Callable[[], None], close_receiving: Callable[[], None]) -> None:
+    try:
+        close_sending()
+    finally:
+        close_receiving()
+
+
+def _is_tls(stream: object) -> TypeGuard[trio.SSLStream[trio.abc.Stream]]:
+    return isinstance(stream, trio.SSLStream)
+
+
+def _is_stapled(
+    stream: object,
+) -> TypeGuard[trio.StapledStream[trio.abc.SendStream, trio.abc.ReceiveStream]]:
+    return isinstance(stream, trio.StapledStream)
+
+
+def _nothing_read(asked_ns: int, arrived_ns: int) -> None:
+    """Ignore a read: nobody has asked for the stamps yet."""
+
+
+class TimedStream(httpcore.AsyncNetworkStream):
+    """What httpcore reads from and writes to.
+
+    The deadline is a time, not a duration, and is set from outside: bytes that arrive do not
+    postpone it. A read that is cancelled has taken nothing from the stream.
+
+    Raises:
+        TypeError: the stream cannot be closed without waiting.
+    """
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self._close = closer(stream)
+        self._socket = stream.socket if isinstance(stream, trio.SocketStream) else None
+        self.deadline_ns: int | None = None
+        """When reads and writes give up; ``None`` for never."""
+
+        self.on_read: Callable[[int, int], None] = _nothing_read
+        """Told when each read was begun and when it returned, in nanoseconds; also of a read that
+        ended by its deadline or was cancelled.
+        """
+
+        self.received = 0
+        """Bytes received since the current exchange began."""
+
+        self.ended = False
+        """Whether the peer has closed its side."""
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Give the next bytes, at least one; ``b""`` at the end.
+
+        Raises:
+            Overdue: the deadline passed.
+            httpcore.ReadError: the connection broke.
+            trio.ClosedResourceError: it was closed on our side.
+        """
+        asked = now_ns()
+        try:
+            data = await self._receive(asked, max_bytes)
+        except trio.BrokenResourceError as error:
+            raise httpcore.ReadError(_reason(error)) from error
+        finally:
+            self.on_read(asked, now_ns())
+        self.received += len(data)
+        self.ended = not data
+        return data
+
+    async def _receive(self, asked_ns: int, max_bytes: int) -> bytes:
+        if self._socket is not None and _is_readable(self._socket):
+            # Bytes wait: no scope is needed, for the read will not park. The deadline still holds,
+            # or a peer that never stops sending would never meet it.
+            if self.deadline_ns is not None and asked_ns >= self.deadline_ns:
+                raise Overdue
+            return bytes(await self._stream.receive_some(max_bytes))
+        with trio.CancelScope(deadline=trio_deadline(self.deadline_ns)):
+            return bytes(await self._stream.receive_some(max_bytes))
+        raise Overdue
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Send *buffer*.
+
+        Raises:
+            Overdue: the deadline passed.
+            httpcore.WriteError: the connection broke; the reply may still be readable.
+        """
+        if not buffer:
+            return
+        try:
+            with trio.CancelScope(deadline=trio_deadline(self.deadline_ns)) as scope:
+                await self._stream.send_all(buffer)
+        except trio.BrokenResourceError as error:
+            raise httpcore.WriteError(_reason(error)) from error
+        if scope.cancelled_caught:
+            raise Overdue
+
+    def close(self) -> None:
+        """Close the connection at once. Closing again does nothing."""
+        self._close()
+
+    async def aclose(self) -> None:
+        """Close the connection at once: nothing is waited for, so nothing can be cancelled."""
+        self.close()
+
+    def has_unread_bytes(self) -> bool:
+        """Tell whether the peer sent something, or closed, while nobody was reading.
+
+        Known for sockets only; other streams say no, and a stale one is found by its first use.
+        """
+        stream: trio.abc.AsyncResource = self._stream
+        if _is_tls(stream):
+            stream = stream.transport_stream
+        return isinstance(stream, trio.SocketStream) and _is_readable(stream.socket)
+
+
+def _is_readable(socket: trio.socket.SocketType) -> bool:
+    """Tell whether a read would not park. Of a socket that was closed on our side nobody knows."""
+    return socket.fileno() >= 0 and socket.is_readable()
+
+
+def _reason(error: trio.BrokenResourceError) -> str:
+    """Say what broke: trio wraps the errors of sockets and of TLS."""
+    return str(error.__cause__ or error) or "connection broken"
