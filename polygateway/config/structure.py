@@ -1,0 +1,184 @@
+"""From plain data to a :class:`Config`: all mistakes are found first, then the objects are made.
+
+The rules about values are the validators of the policies' fields. They are run here one by one, so
+that the second mistake is found as well as the first. What no validator can see is judged here:
+names that are no setting, and settings that are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import UnionType
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+import attrs
+import cattrs
+
+from .._checks import (
+    NOT_AVAILABLE,
+    as_list,
+    as_table,
+    dotted,
+    nearest,
+    sounds_like_key,
+    wrong,
+)
+from ..errors import ConfigurationError
+from ..policies import (
+    Config,
+    HedgePolicy,
+    Limits,
+    RetryPolicy,
+    StreamPolicy,
+    Target,
+    models_mistakes,
+    name_mistakes,
+)
+from .mistakes import Mistake, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+_Class: TypeAlias = type[attrs.AttrsInstance]
+
+POLICIES: Mapping[str, _Class] = {
+    "hedge": HedgePolicy,
+    "stream": StreamPolicy,
+    "retry": RetryPolicy,
+    "limits": Limits,
+}
+"""The sections that hold one policy each."""
+
+_LATER: Mapping[_Class, Collection[str]] = {
+    HedgePolicy: {"holdout", "budget_tokens_per_hour"},
+    StreamPolicy: {"hold_back_s"},
+    Target: {"proxy", "prefill"},
+}
+
+
+def make_config(data: Mapping[str, object]) -> Config:
+    """Put *data*, in which :func:`find_mistakes` finds none, into its classes.
+
+    Nothing of *data* is kept: changing it later changes nothing.
+    """
+    return _converter.structure(data, Config)
+
+
+def _copied(value: object, _: object = None) -> object:
+    if (table := as_table(value)) is not None:
+        return {name: _copied(inner) for name, inner in table.items()}
+    if (items := as_list(value)) is not None:
+        return [_copied(inner) for inner in items]
+    return value
+
+
+def _as_tuple(names: Sequence[str], _: object) -> tuple[str, ...]:
+    return tuple(names)
+
+
+_converter = cattrs.Converter(detailed_validation=False)
+# Only what JSON can say, and what may be None, is declared as a union: it stays as it is.
+_converter.register_structure_hook_func(lambda kind: isinstance(kind, UnionType), _copied)
+# By itself it would be a list or a tuple, depending on cattrs' version.
+_converter.register_structure_hook_func(lambda kind: kind == Sequence[str], _as_tuple)
+
+
+def find_mistakes(data: Mapping[str, object]) -> Iterator[Mistake]:
+    """Give every mistake in a configuration, in no particular order."""
+    yield from _wrong_names(Config, data.keys(), ())
+    for section, policy in POLICIES.items():
+        yield from _in_table(policy, data.get(section, {}), (section,))
+    targets = data.get("targets", {})
+    yield from _in_targets(targets)
+    if "models" in data:
+        names = [name for name in as_table(targets) or () if isinstance(name, str)]
+        yield from _in_models(data["models"], names)
+
+
+def _in_targets(targets: object) -> Iterator[Mistake]:
+    table = as_table(targets)
+    if table is None:
+        yield Mistake(("targets",), wrong("targets", "a table of targets", targets))
+        return
+    for name, target in table.items():
+        place = ("targets", str(name))
+        yield from (Mistake(place, line) for line in name_mistakes("targets", name))
+        yield from _in_table(Target, target, place)
+
+
+def _in_models(models: object, targets: Collection[str]) -> Iterator[Mistake]:
+    parts: dict[Place, object] = {("models",): models}
+    if table := as_table(models):
+        # One model at a time, so that each mistake gets the place of its own model.
+        parts = {("models", str(name)): {name: names} for name, names in table.items()}
+    for place, part in parts.items():
+        yield from (Mistake(place, line) for line in models_mistakes("models", part, targets))
+
+
+def _in_table(cls: _Class, raw: object, place: Place) -> Iterator[Mistake]:
+    """Give the mistakes in what should be the table for one *cls*."""
+    table = as_table(raw)
+    if table is None:
+        yield Mistake(place, wrong(dotted(*place), "a table", raw))
+        return
+    yield from _wrong_names(cls, table.keys(), place)
+    right = _Right()
+    for field in attrs.fields(cls):
+        value = table.get(field.name, _default(field))
+        if value is not attrs.NOTHING:
+            at = (*place, field.name)
+            yield from (Mistake(at, line) for line in _in_field(field, value, at, right))
+
+
+def _wrong_names(cls: _Class, names: Collection[object], place: Place) -> Iterator[Mistake]:
+    """Give a mistake for each name that *cls* does not have, or has and needs."""
+    known = attrs.fields_dict(cls)
+    for name in names:
+        if name not in known:
+            at = (*place, str(name))
+            yield Mistake(at, _unknown(cls, at))
+    for name, field in known.items():
+        if field.default is attrs.NOTHING and name not in names:
+            at = (*place, name)
+            yield Mistake(at, f"{dotted(*at)} is missing")
+
+
+def _unknown(cls: _Class, place: Place) -> str:
+    """Say that there is no such setting. Its value is not shown: it may be anything."""
+    name = place[-1]
+    if name in _LATER.get(cls, ()):
+        return f"{dotted(*place)} {NOT_AVAILABLE}"
+    if sounds_like_key(name):
+        return f"{dotted(*place)}: a file never holds a key; name its variable with api_key_env"
+    return f"{dotted(*place)} is no setting {nearest(name, attrs.fields_dict(cls))}"
+
+
+def _default(field: attrs.Attribute[object]) -> object:
+    factory = getattr(field.default, "factory", None)
+    return field.default if factory is None else factory()
+
+
+class _InDoubt(Exception):
+    """A rule asked for a field that is missing, or has a mistake of its own."""
+
+
+class _Right:
+    """Stands for the object that is to be, and has those of its fields that are right."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _InDoubt(name)
+
+
+def _in_field(
+    field: attrs.Attribute[object], value: object, place: Place, right: _Right
+) -> list[str]:
+    """Give a line for each mistake in one field's value, or add it to what is *right*."""
+    if field.validator is not None:
+        try:
+            field.validator(right, field.evolve(name=dotted(*place)), value)
+        except ConfigurationError as error:
+            return str(error).split("\n")
+        except _InDoubt:
+            return []
+    setattr(right, field.name, value)
+    return []
