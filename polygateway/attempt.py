@@ -1,0 +1,414 @@
+"""One attempt at one target: request and reply; every failure becomes an outcome."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+import trio
+
+from ._version import __version__
+from .core.failures import Failure
+from .core.timeline import Timeline
+from .errors import (
+    AttemptError,
+    ConnectFailed,
+    ConnectTimeout,
+    FirstContentTimeout,
+    GatewayBusy,
+    ProtocolViolation,
+    StallTimeout,
+    Truncated,
+)
+from .messages import Chunk
+from .net.clock import now_ns
+from .net.connections import Connections, NoSlot
+from .net.exchange import ConnectOverdue, Deadlines, Exchange, Post
+from .net.http import ConnectionLost, HTTPViolation
+from .net.inflate import CodingError
+from .net.stream import Overdue
+from .policies import Target
+from .secret import Secret
+from .wire.dialect import Dialect, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .messages import ChatRequest
+    from .net.http import ResponseHead
+    from .policies import Limits, StreamPolicy
+    from .stats import AttemptKind, HedgeReason
+    from .wire.dialect import Decoder, Fault
+
+F = TypeVar("F", bound=AttemptError | GatewayBusy)
+
+# What the network part raises for what the network does.
+_NETWORK_ERRORS = (NoSlot, Overdue, ConnectionLost, HTTPViolation, CodingError)
+
+# After a finish reason usage may follow, and on some wires nothing ever ends the stream.
+_GRACE_NS = 500_000_000
+
+# The text of a refusal helps, but is not worth a wait: its status has said what matters.
+_REFUSAL_NS = 2_000_000_000
+_REFUSAL_BYTES = 64 * 1024
+
+_REQUEST_ID_HEADERS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid")
+
+
+@attrs.frozen(kw_only=True)
+class Route:
+    """A target, ready to be used."""
+
+    name: str
+    target: Target
+    dialect: Dialect
+    key: Secret | None
+    connections: Connections
+    host: str
+    """Value of the Host header."""
+
+    path: str
+    """The base URL's path, which precedes the dialect's."""
+
+
+@attrs.frozen
+class Report:
+    """What one read of an attempt brought."""
+
+    chunks: list[Chunk]
+    at_ns: int
+    """When the read returned."""
+
+    content: bool = False
+    """Whether it completed any content."""
+
+    ended: bool = False
+    """Whether the answer came to its proper end."""
+
+    failure: Failure | None = None
+    """What the attempt ended with; ``None`` unless it failed."""
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing more to be read."""
+        return self.ended or self.failure is not None
+
+
+class Attempt:
+    """One try at one target.
+
+    Owns its connection. Whoever owns the attempt reads until a report is over and closes it then,
+    one task at a time; between two reads it may be handed to another task.
+    """
+
+    def __init__(
+        self,
+        route: Route,
+        request: ChatRequest,
+        *,
+        index: int,
+        kind: AttemptKind,
+        reason: HedgeReason | None,
+        policy: StreamPolicy,
+        limits: Limits,
+    ) -> None:
+        self.route: Route = route
+        self.index: int = index
+        self.kind: AttemptKind = kind
+        self.reason: HedgeReason | None = reason
+        self.started_ns: int = now_ns()
+        self.ended_ns: int | None = None
+        """Stamp of its terminal fact, failure or cancellation; ``None`` while it runs."""
+
+        self.cancel_reason: str | None = None
+        """Why it was cancelled; ``None`` if it was not."""
+
+        self.cancel_to_closed_ns: int | None = None
+        """From its cancellation to the closing of its connection; ``None`` if there was none."""
+
+        self.scope: trio.CancelScope = trio.CancelScope()
+        """Around the task that reads from it while it races."""
+
+        self.timeline: Timeline = Timeline(self.started_ns, round(policy.stall_threshold_ms * 1e6))
+        self.head: ResponseHead | None = None
+        """Head of its response; ``None`` before it came."""
+
+        self.failure: Failure | None = None
+        """What it ended with; ``None`` unless it failed."""
+
+        self.whole: bool = False
+        """Whether its answer came to its proper end."""
+
+        self.decoder: Decoder | None = None
+        """Holds the answer; ``None`` before the head of a reply with status 200 came."""
+
+        self._request = request
+        self._policy = policy
+        self._limits = limits
+        self._exchange = Exchange(route.connections, self.timeline.read)
+        self._first_by_ns = self.started_ns + _ns(policy.ttft_timeout_s)
+        self._finish_ns: int | None = None
+
+    def __str__(self) -> str:
+        return f"attempt {self.index} ({self.kind}) at {self.route.name!r}"
+
+    # What is known
+
+    @property
+    def excused_ns(self) -> int:
+        """Until when its silence means nothing, because its finish reason came; 0 for no excuse."""
+        return 0 if self._finish_ns is None else self._finish_ns + _GRACE_NS
+
+    @property
+    def request_id(self) -> str | None:
+        """The provider's id of the request; ``None`` if it gave none."""
+        headers: Mapping[str, str] = self.head.headers if self.head is not None else {}
+        return next((headers[name] for name in _REQUEST_ID_HEADERS if name in headers), None)
+
+    # Reading
+
+    async def read(self) -> Report:
+        """Wait for what the next read of the socket brings; the first call sends the request.
+
+        If cancelled, nothing is lost: the next call goes on, in whatever task.
+
+        Raises:
+            trio.ClosedResourceError: the attempt was closed.
+        """
+        chunks: list[Chunk] = []
+        try:
+            decoder = self.decoder or await self._open()
+            self._exchange.deadline_ns = self._read_by_ns()
+            for piece in await self._exchange.read():
+                chunks += decoder.feed(piece)
+            if self._exchange.ended:
+                chunks += decoder.close()
+        except (AttemptError, *_NETWORK_ERRORS) as error:
+            return self._after_error(chunks, error)
+        return self._after_read(chunks, decoder)
+
+    def _read_by_ns(self) -> int:
+        """Give the time at which the next read gives up."""
+        if self._finish_ns is not None:
+            return self._finish_ns + _GRACE_NS
+        if not self.timeline.chunk_count:
+            return self._first_by_ns
+        return now_ns() + _ns(self._policy.stall_timeout_s) - self.timeline.waited_ns
+
+    async def _open(self) -> Decoder:
+        """Send the request, and give a decoder for its reply."""
+        post = _post(self.route, self._request)
+        self.head = head = await self._exchange.open(post, self._deadlines())
+        if head.status != 200:
+            body = await self._read_refusal()
+            fault = self.route.dialect.refusal(head.status, head.headers, body)
+            raise self._fault(fault, f"answered {head.status}")
+        self.decoder = self.route.dialect.decoder(
+            attempt=self.index,
+            content_type=head.headers.get("content-type", ""),
+            limits=self._limits,
+        )
+        return self.decoder
+
+    def _deadlines(self) -> Deadlines:
+        return Deadlines(
+            admission_ns=_ns(self._limits.admission_timeout_s),
+            connect_ns=_ns(self._policy.connect_timeout_s),
+            end_ns=self._first_by_ns,
+        )
+
+    async def _read_refusal(self) -> bytes:
+        """Give what can be had of an error's body in a short time."""
+        body = bytearray()
+        self._exchange.deadline_ns = min(now_ns() + _REFUSAL_NS, self._first_by_ns)
+        try:
+            while not self._exchange.ended and len(body) < _REFUSAL_BYTES:
+                for piece in await self._exchange.read():
+                    body += piece[: _REFUSAL_BYTES - len(body)]
+        except _NETWORK_ERRORS:
+            return bytes(body)
+        return bytes(body)
+
+    # What it means
+
+    def _after_read(self, chunks: list[Chunk], decoder: Decoder) -> Report:
+        content = self._note_content()
+        if decoder.phase is Phase.ENDED:
+            return self._ended(chunks, self.timeline.arrived_ns)
+        if decoder.phase is Phase.FAILED and decoder.fault is not None:
+            return self._failed(chunks, self._fault(decoder.fault, "broke its stream off"))
+        if self._exchange.ended:
+            return self._failed(chunks, self._truncated("the stream ended"))
+        if decoder.phase is Phase.OPEN:
+            self._finish_ns = None
+        elif self._finish_ns is None:
+            self._finish_ns = self.timeline.arrived_ns
+        return Report(chunks, self.timeline.arrived_ns, content=content)
+
+    def _note_content(self) -> bool:
+        """Stamp the content that the latest read completed; tell whether there was any."""
+        seen = self.decoder.content_events if self.decoder is not None else 0
+        new = seen - self.timeline.chunk_count
+        self.timeline.content(new)
+        return new > 0
+
+    def _after_error(self, chunks: list[Chunk], error: Exception) -> Report:
+        decoder = self.decoder
+        if decoder is not None and isinstance(error, ConnectionLost | HTTPViolation):
+            chunks += decoder.close()
+        self._note_content()
+        if decoder is not None and decoder.phase is Phase.ENDED:
+            return self._ended(chunks, self.timeline.arrived_ns)
+        if isinstance(error, Overdue) and self._finish_ns is not None:
+            return self._ended(chunks, self._finish_ns)
+        return self._failed(chunks, self._explain(error))
+
+    def _explain(self, error: Exception) -> Failure:
+        """Put an error into the words of the error tree."""
+        if isinstance(error, AttemptError):
+            return error
+        if isinstance(error, CodingError):
+            return self._failure(ProtocolViolation, f"sent a body that cannot be read: {error}")
+        if isinstance(error, Overdue) and not isinstance(error, ConnectOverdue):
+            return self._silent()
+        fault = self.decoder.fault if self.decoder is not None else None
+        if fault is not None and fault.error is not ProtocolViolation:
+            return self._fault(fault, "broke its stream off")
+        if self.timeline.chunk_count:
+            return self._truncated(str(error))
+        return self._no_answer(error)
+
+    def _no_answer(self, error: Exception) -> Failure:
+        match error:
+            case NoSlot():
+                limit = self._limits.admission_timeout_s
+                return self._failure(
+                    GatewayBusy,
+                    f"had no free connection slot for {limit:g} s (limits.admission_timeout_s,"
+                    " limits.max_connections_per_target)",
+                )
+            case ConnectOverdue():
+                limit = self._policy.connect_timeout_s
+                return self._failure(
+                    ConnectTimeout, f"gave no connection in {limit:g} s (stream.connect_timeout_s)"
+                )
+            case HTTPViolation():
+                return self._failure(ProtocolViolation, f"does not speak HTTP/1.1: {error}")
+            case _:
+                return self._failure(ConnectFailed, f"gave no answer: {error}")
+
+    def _silent(self) -> Failure:
+        chunks = self.timeline.chunk_count
+        if not chunks:
+            limit = self._policy.ttft_timeout_s
+            return self._failure(
+                FirstContentTimeout, f"sent no content in {limit:g} s (stream.ttft_timeout_s)"
+            )
+        limit = self._policy.stall_timeout_s
+        failure = self._failure(
+            StallTimeout,
+            f"sent no content for {limit:g} s after {_chunks(chunks)} (stream.stall_timeout_s)",
+        )
+        failure.silence_s = self.timeline.waited_ns / 1e9
+        failure.chunks = chunks
+        return failure
+
+    def _truncated(self, why: str) -> Truncated:
+        chunks = _chunks(self.timeline.chunk_count)
+        return self._failure(
+            Truncated, f"cut its answer after {chunks}, without its proper end: {why}"
+        )
+
+    def _fault(self, fault: Fault, what: str) -> AttemptError:
+        failure = self._failure(
+            fault.error,
+            f"{what}: {fault.message}",
+            code=fault.code,
+            retry_after_s=fault.retry_after_s,
+        )
+        failure.retryable = failure.retryable and not fault.do_not_retry
+        return failure
+
+    def _failure(
+        self,
+        error: type[F],
+        text: str,
+        *,
+        code: str | None = None,
+        retry_after_s: float | None = None,
+    ) -> F:
+        key = self.route.key
+        return error(
+            f"target {self.route.name!r} {text if key is None else key.scrub(text)}",
+            target=self.route.name,
+            attempt=self.index,
+            status=None if self.head is None else self.head.status,
+            code=code,
+            request_id=self.request_id,
+            retry_after_s=retry_after_s,
+        )
+
+    def _failed(self, chunks: list[Chunk], failure: Failure) -> Report:
+        # Its frames hold the request's headers, and those the key.
+        self.failure = failure.with_traceback(None)
+        self.ended_ns = now_ns()
+        self.close()
+        return Report(chunks, self.ended_ns, failure=failure)
+
+    def _ended(self, chunks: list[Chunk], at_ns: int) -> Report:
+        self.ended_ns = at_ns
+        self.whole = True
+        at = self.timeline.arrived_ns
+        return Report(chunks, at, content=self.timeline.last_ns == at, ended=True)
+
+    # Ending
+
+    async def finish(self) -> None:
+        """Give up the connection of an answer that has ended: for reuse where that is possible.
+
+        If cancelled, it is closed.
+        """
+        if self.decoder is not None and self.decoder.phase is Phase.ENDED:
+            await self._exchange.finish()
+        else:
+            self.close()
+
+    def cancel(self, reason: str) -> None:
+        """End it from outside: its task is cancelled and its connection closed, at once."""
+        self.cancel_reason = reason
+        self.ended_ns = now_ns()
+        self.scope.cancel(reason=reason)
+        self.close()
+        if self._exchange.had_connection:
+            self.cancel_to_closed_ns = now_ns() - self.ended_ns
+
+    def close(self) -> None:
+        """Close its connection at once. Closing again does nothing."""
+        self._exchange.close()
+
+
+def _post(route: Route, request: ChatRequest) -> Post:
+    """Put *request* into bytes for the target of *route*."""
+    wire = route.dialect.encode(request, route.target, route.key)
+    headers = {
+        "host": route.host,
+        "accept-encoding": "identity",
+        "user-agent": f"polygateway/{__version__}",
+        **{name.lower(): value for name, value in wire.headers.items()},
+        "content-length": str(len(wire.body)),
+    }
+    return Post(
+        path=(route.path + wire.path).encode("ascii"),
+        headers=[
+            (name.encode("ascii"), value.encode("latin-1")) for name, value in headers.items()
+        ],
+        body=wire.body,
+    )
+
+
+def _chunks(count: int) -> str:
+    return f"{count} chunk{'' if count == 1 else 's'}"
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)

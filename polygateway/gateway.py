@@ -1,0 +1,214 @@
+"""The gateway: what an application opens, and calls models through."""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Unpack, final
+from urllib.parse import quote, urlsplit
+
+import trio
+
+from ._checks import nearest
+from .attempt import Route
+from .call import Call, Order
+from .config import load_config, resolve_key
+from .core.budget import Purse
+from .errors import ConfigurationError, GatewayClosed, InternalError
+from .net.connections import Connections, Endpoint, connect_tcp
+from .race import race
+from .request import CallOptions, Prompt, build_request
+from .response import StreamBlock
+from .wire import DIALECTS
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import AsyncGenerator, Mapping
+
+    from .messages import Completion
+    from .net.connections import Connect
+    from .policies import Config, Limits, Target
+
+
+@asynccontextmanager
+async def open_gateway(
+    config: Config | Mapping[str, object] | str | os.PathLike[str] | None = None,
+    *,
+    connect: Connect | None = None,
+) -> AsyncGenerator[Gateway]:
+    """Open a gateway for the block.
+
+    Leaving the block closes every connection. A call that still runs then, in another task, raises
+    :class:`GatewayClosed`. The gateway runs no task of its own, so nothing is waited for.
+
+    Args:
+        config: a :class:`Config`, a mapping of the same shape, or the path of a TOML file.
+            ``None``: the file named by ``POLYGATEWAY_CONFIG``, else ``polygateway/config.toml`` in
+            the user's configuration folder. ``POLYGATEWAY_SECTION__NAME`` variables go on top of a
+            file.
+        connect: opens the streams instead of sockets, for tests: ``async (host, port, tls)``, where
+            *tls* is an ``ssl.SSLContext`` or ``None``. The stream must be one of trio's, or have a
+            synchronous ``close()``.
+
+    Raises:
+        ConfigurationError: the configuration has mistakes, all of them named; or this is not trio.
+    """
+    if not trio.lowlevel.in_trio_run():
+        raise ConfigurationError("polygateway needs trio: run the program with trio.run(main)")
+    gateway = Gateway(load_config(config), connect or connect_tcp)
+    try:
+        yield gateway
+    finally:
+        gateway.close()
+
+
+@final
+class Gateway:
+    """Calls models. You get one by ``async with open_gateway() as gw``.
+
+    Owns the connections, and each model's purse. May be used by any number of tasks at once.
+    """
+
+    def __init__(self, config: Config, connect: Connect) -> None:
+        self._config = config
+        self._closed = False
+        self._calls: set[Call] = set()
+        self._routes = {
+            name: _route(name, target, config.limits, connect)
+            for name, target in config.targets.items()
+        }
+        hedge = config.hedge
+        self._purses = {
+            model: Purse(ratio=hedge.budget_ratio, burst=hedge.budget_burst)
+            for model in config.models
+        }
+
+    async def complete(
+        self, prompt: Prompt, *, model: str, **options: Unpack[CallOptions]
+    ) -> Completion:
+        """Give a whole answer. Nothing is delivered before its end, so every stall can be raced.
+
+        If cancelled, every attempt is cancelled and its connection closed.
+
+        Args:
+            prompt: a question, or the messages of a conversation.
+            model: which of the configured models.
+            options: see :class:`CallOptions`.
+
+        Raises:
+            ConfigurationError: the call cannot be meant like this; nothing was sent.
+            DeadlineExceeded: ``deadline_s`` ran out.
+            GatewayClosed: the gateway was left.
+            GatewayError: no attempt brought a whole answer: the error of the last that failed.
+        """
+        call = self._begin(prompt, model, options)
+        try:
+            winner = await race(call, "end")
+            await winner.attempt.finish()
+        finally:
+            self._over(call)
+        completion = call.completion(winner.attempt)
+        if completion is None:
+            raise InternalError("a committed attempt has no reply (please report it)")
+        return completion
+
+    def stream(self, prompt: Prompt, *, model: str, **options: Unpack[CallOptions]) -> StreamBlock:
+        """Give a block in which the answer can be read chunk by chunk.
+
+        Entering the block runs the race and returns at the commit, so errors before the first
+        content are raised there. Leaving it, in whatever way, closes every connection that the
+        call opened before the block ends.
+
+        Args:
+            prompt: a question, or the messages of a conversation.
+            model: which of the configured models.
+            options: see :class:`CallOptions`.
+
+        Entering raises:
+            ConfigurationError: the call cannot be meant like this; nothing was sent.
+            DeadlineExceeded: ``deadline_s`` ran out.
+            GatewayClosed: the gateway was left.
+            GatewayError: no attempt brought any content: the error of the last that failed.
+        """
+        return StreamBlock(partial(self._begin, prompt, model, options), self._over)
+
+    def _begin(self, prompt: Prompt, model: str, options: CallOptions) -> Call:
+        if self._closed:
+            raise GatewayClosed("this gateway was left: call it inside its block")
+        config = self._config
+        if model not in config.models:
+            raise ConfigurationError(
+                f"model {model!r} is not configured {nearest(model, config.models)}"
+            )
+        request, policies = build_request(prompt, options)
+        routes = [self._routes[name] for name in config.models[model]]
+        for dialect in {route.dialect for route in routes}:
+            dialect.check(request)
+        purse = self._purses[model]
+        purse.put()
+        call = Call(
+            Order(
+                model=model,
+                routes=routes,
+                request=request,
+                hedge=policies.hedge_policy or config.hedge,
+                retry=policies.retry_policy or config.retry,
+                stream=policies.stream_policy or config.stream,
+                limits=config.limits,
+                purse=purse,
+                deadline_s=policies.deadline_s,
+            )
+        )
+        self._calls.add(call)
+        return call
+
+    def _over(self, call: Call) -> None:
+        call.abandon("caller")
+        self._calls.discard(call)
+
+    def close(self) -> None:
+        """Close every connection at once; the calls that still run end with an error."""
+        self._closed = True
+        with ExitStack() as closing:
+            for route in self._routes.values():
+                closing.callback(route.connections.close)
+            for call in list(self._calls):
+                closing.callback(call.shut)
+
+
+def _route(name: str, target: Target, limits: Limits, connect: Connect) -> Route:
+    """Make a target ready to be used: read its key and its authorities."""
+    url = urlsplit(target.base_url)
+    host = url.hostname or ""
+    default_port = 443 if url.scheme == "https" else 80
+    port = url.port or default_port
+    endpoint = Endpoint(
+        scheme=url.scheme,
+        host=host,
+        port=port,
+        tls=_tls(name, target) if url.scheme == "https" else None,
+    )
+    return Route(
+        name=name,
+        target=target,
+        dialect=DIALECTS[target.dialect],
+        key=resolve_key(name, target),
+        connections=Connections(endpoint, slots=limits.max_connections_per_target, connect=connect),
+        host=_host_header(host, None if port == default_port else port),
+        path=quote(url.path.rstrip("/"), safe="/%:@!$&'()*+,;=~"),
+    )
+
+
+def _host_header(host: str, port: int | None) -> str:
+    name = f"[{host}]" if ":" in host else host.encode("idna").decode("ascii")
+    return name if port is None else f"{name}:{port}"
+
+
+def _tls(name: str, target: Target) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=target.ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(
+            f"targets.{name}.ca_file: {target.ca_file!r} holds no usable certificates: {error}"
+        ) from error
