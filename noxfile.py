@@ -1,0 +1,107 @@
+"""What is checked, and how: ``nox`` runs it all, ``nox -l`` lists the sessions.
+
+Every session makes its own environment, with the package installed in it as a user would have
+it: what the wheel lacks, the tests miss. For another Python: ``nox -s tests -P 3.13``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.error_on_external_run = True
+nox.options.reuse_existing_virtualenvs = True
+
+PYPROJECT = nox.project.load_toml("pyproject.toml")
+# The rules of flake8-async that ruff lacks, such as a yield inside a nursery. Not among them:
+# 109, ruff's too; 114, for which every startable function would have to be listed; 910 and 911, a
+# checkpoint on every path, for a chunk that has been read already needs none.
+FLAKE8 = (
+    *("--select=ASYNC1,ASYNC9", "--enable=ASYNC1,ASYNC9"),
+    "--extend-ignore=ASYNC109,ASYNC114,ASYNC910,ASYNC911",
+    # Tests do on purpose what a program should not, such as leaving the gateway too early.
+    "--per-file-ignores=tests/*:ASYNC110,ASYNC111,ASYNC112,ASYNC124",
+)
+PURE = "polygateway/core/*,polygateway/wire/*"
+
+
+def install(session: nox.Session, group: str, *options: str) -> None:
+    """Install the package with every extra, and a dependency group of pyproject.toml."""
+    needs = nox.project.dependency_groups(PYPROJECT, group)
+    session.install(*options, ".[cli,testing]", *needs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, formatting, and the mistakes that only trio programs can make."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+    session.run("flake8", *FLAKE8, "polygateway", "tests", "benchmarks")
+
+
+@nox.session
+def typing(session: nox.Session) -> None:
+    """Two type checkers, both strict, and a public interface without an unknown type."""
+    install(session, "typing")
+    session.run("mypy")
+    session.run("pyright")
+    with session.chdir(session.create_tmp()):  # Away from the checkout: the wheel is meant.
+        session.run("pyright", "--verifytypes", "polygateway", "--ignoreexternal")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation, where a warning or a dangling reference is an error."""
+    install(session, "docs")
+    session.run("sphinx-build", "-W", "-n", "-q", "--keep-going", "docs", "docs/_build")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The tests. Arguments go to pytest: ``nox -s tests -- tests/wire -x``."""
+    install(session, "tests")
+    # Not `python -m pytest`, which would import the checkout instead of what is installed.
+    session.run("pytest", "--cov", "--cov-report=", *(session.posargs or ["-n", "auto"]))
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """The thresholds, over what a whole run of ``tests`` has measured."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "coverage"))
+    session.run("coverage", "report", f"--include={PURE}", "--fail-under=100")
+    session.run("coverage", "report", "--fail-under=95")
+
+
+@nox.session(default=False)
+def campaign(session: nox.Session) -> None:
+    """Storms at full length, and thousands of examples for every property."""
+    install(session, "tests")
+    selection = ("-m", "long or not long", "--hypothesis-profile=long", "-n", "auto")
+    session.run("pytest", *selection, *session.posargs)
+
+
+@nox.session(default=False, venv_backend="uv")  # pip cannot choose the oldest
+def oldest(session: nox.Session) -> None:
+    """The tests with the oldest dependencies that pyproject.toml allows."""
+    install(session, "tests", "--resolution=lowest-direct")
+    session.run("pytest", *(session.posargs or ["-n", "auto"]))
+
+
+@nox.session(default=False)
+def benchmarks(session: nox.Session) -> None:
+    """Every benchmark, one after the other. Arguments go to each."""
+    install(session, "tests")
+    for script in sorted(Path("benchmarks").glob("bench_*.py")):
+        session.run("python", str(script), *session.posargs)
+
+
+@nox.session(default=False)
+def mutation(session: nox.Session) -> None:
+    """Change the pure rooms line by line, and list the changes that no test has noticed."""
+    install(session, "mutation")
+    session.run("mutmut", "run", *session.posargs)
+    session.run("mutmut", "results")
