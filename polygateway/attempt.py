@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeVar
 import attrs
 import trio
 
-from ._version import __version__
 from .core.failures import Failure
 from .core.timeline import Timeline
 from .errors import (
@@ -22,14 +21,12 @@ from .errors import (
 )
 from .messages import Chunk
 from .net.clock import now_ns
-from .net.connections import Connections, NoSlot
-from .net.exchange import ConnectOverdue, Deadlines, Exchange, Post
+from .net.connections import NoSlot
+from .net.exchange import ConnectOverdue, Deadlines, Exchange
 from .net.http import ConnectionLost, HTTPViolation
 from .net.inflate import CodingError
 from .net.stream import Overdue
-from .policies import Target
-from .secret import Secret
-from .wire.dialect import Dialect, Phase
+from .wire.dialect import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +34,7 @@ if TYPE_CHECKING:
     from .messages import ChatRequest
     from .net.http import ResponseHead
     from .policies import Limits, StreamPolicy
+    from .route import Route
     from .stats import AttemptKind, HedgeReason
     from .wire.dialect import Decoder, Fault
 
@@ -53,22 +51,6 @@ _REFUSAL_NS = 2_000_000_000
 _REFUSAL_BYTES = 64 * 1024
 
 _REQUEST_ID_HEADERS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid")
-
-
-@attrs.frozen(kw_only=True)
-class Route:
-    """A target, ready to be used."""
-
-    name: str
-    target: Target
-    dialect: Dialect
-    key: Secret | None
-    connections: Connections
-    host: str
-    """Value of the Host header."""
-
-    path: str
-    """The base URL's path, which precedes the dialect's."""
 
 
 @attrs.frozen
@@ -170,7 +152,8 @@ class Attempt:
     async def read(self) -> Report:
         """Wait for what the next read of the socket brings; the first call sends the request.
 
-        If cancelled, nothing is lost: the next call goes on, in whatever task.
+        If cancelled, nothing of a reply is lost: the next call goes on, in whatever task. An
+        attempt whose reply has not begun must be closed then.
 
         Raises:
             trio.ClosedResourceError: the attempt was closed.
@@ -197,7 +180,7 @@ class Attempt:
 
     async def _open(self) -> Decoder:
         """Send the request, and give a decoder for its reply."""
-        post = _post(self.route, self._request)
+        post = self.route.post(self._request)
         self.head = head = await self._exchange.open(post, self._deadlines())
         if head.status != 200:
             body = await self._read_refusal()
@@ -385,25 +368,6 @@ class Attempt:
     def close(self) -> None:
         """Close its connection at once. Closing again does nothing."""
         self._exchange.close()
-
-
-def _post(route: Route, request: ChatRequest) -> Post:
-    """Put *request* into bytes for the target of *route*."""
-    wire = route.dialect.encode(request, route.target, route.key)
-    headers = {
-        "host": route.host,
-        "accept-encoding": "identity",
-        "user-agent": f"polygateway/{__version__}",
-        **{name.lower(): value for name, value in wire.headers.items()},
-        "content-length": str(len(wire.body)),
-    }
-    return Post(
-        path=(route.path + wire.path).encode("ascii"),
-        headers=[
-            (name.encode("ascii"), value.encode("latin-1")) for name, value in headers.items()
-        ],
-        body=wire.body,
-    )
 
 
 def _chunks(count: int) -> str:

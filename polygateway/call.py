@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 import attrs
 import trio
 
-from .attempt import Attempt, Route
+from .attempt import Attempt
 from .core.budget import Purse
 from .core.gate import AttemptState, Gate
 from .errors import DeadlineExceeded, GatewayClosed, InternalError
 from .messages import ChatRequest
 from .net.clock import now_ns, trio_deadline
 from .policies import HedgePolicy, Limits, RetryPolicy, StreamPolicy
+from .route import Route
 from .stats import AttemptStats, CallStats
 
 if TYPE_CHECKING:

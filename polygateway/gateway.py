@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import ssl
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Unpack, final
-from urllib.parse import quote, urlsplit
 
 import trio
 
 from ._checks import nearest
-from .attempt import Route
 from .call import Call, Order
-from .config import load_config, resolve_key
+from .config import load_config
 from .core.budget import Purse
 from .errors import ConfigurationError, GatewayClosed, InternalError
-from .net.connections import Connections, Endpoint, connect_tcp
+from .net.connections import connect_tcp
 from .race import race
 from .request import CallOptions, Prompt, build_request
 from .response import StreamBlock
-from .wire import DIALECTS
+from .route import open_route
 
 if TYPE_CHECKING:
     import os
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
 
     from .messages import Completion
     from .net.connections import Connect
-    from .policies import Config, Limits, Target
+    from .policies import Config
 
 
 @asynccontextmanager
@@ -75,7 +72,7 @@ class Gateway:
         self._closed = False
         self._calls: set[Call] = set()
         self._routes = {
-            name: _route(name, target, config.limits, connect)
+            name: open_route(name, target, config.limits, connect)
             for name, target in config.targets.items()
         }
         hedge = config.hedge
@@ -175,40 +172,3 @@ class Gateway:
                 closing.callback(route.connections.close)
             for call in list(self._calls):
                 closing.callback(call.shut)
-
-
-def _route(name: str, target: Target, limits: Limits, connect: Connect) -> Route:
-    """Make a target ready to be used: read its key and its authorities."""
-    url = urlsplit(target.base_url)
-    host = url.hostname or ""
-    default_port = 443 if url.scheme == "https" else 80
-    port = url.port or default_port
-    endpoint = Endpoint(
-        scheme=url.scheme,
-        host=host,
-        port=port,
-        tls=_tls(name, target) if url.scheme == "https" else None,
-    )
-    return Route(
-        name=name,
-        target=target,
-        dialect=DIALECTS[target.dialect],
-        key=resolve_key(name, target),
-        connections=Connections(endpoint, slots=limits.max_connections_per_target, connect=connect),
-        host=_host_header(host, None if port == default_port else port),
-        path=quote(url.path.rstrip("/"), safe="/%:@!$&'()*+,;=~"),
-    )
-
-
-def _host_header(host: str, port: int | None) -> str:
-    name = f"[{host}]" if ":" in host else host.encode("idna").decode("ascii")
-    return name if port is None else f"{name}:{port}"
-
-
-def _tls(name: str, target: Target) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=target.ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(
-            f"targets.{name}.ca_file: {target.ca_file!r} holds no usable certificates: {error}"
-        ) from error

@@ -64,7 +64,7 @@ def _is_url(value: str) -> bool:
         return (
             bool(_URL_CHARACTERS.fullmatch(value))
             and url.scheme in {"http", "https"}
-            and bool(url.hostname)
+            and bool((url.hostname or "").encode("idna"))
             and "@" not in url.netloc
             and url.port != 0
         )

@@ -26,6 +26,7 @@ FLOORS = (
     {"race"},
     {"call"},
     {"attempt"},
+    {"route"},
     {"net"},
     {"config"},
     {"core", "wire"},

@@ -68,7 +68,7 @@ class Endpoint:
     @property
     def origin(self) -> httpcore.Origin:
         """The same in httpcore's words."""
-        return httpcore.Origin(self.scheme.encode(), self.host.encode("idna"), self.port)
+        return httpcore.Origin(self.scheme.encode(), self.host.encode(), self.port)
 
 
 class Connections:
@@ -132,7 +132,7 @@ class Connections:
             with trio.CancelScope(deadline=trio_deadline(deadline_ns)):
                 stream = await self._connect(where.host, where.port, where.tls)
                 return HTTPConnection(where.origin, TimedStream(stream))
-        except (OSError, trio.BrokenResourceError) as error:
+        except (OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
             raise ConnectionLost(_why(error)) from error
         raise Overdue
 
@@ -201,7 +201,7 @@ class Lease:
             self._home.give_back(self, connection)
 
 
-def _why(error: OSError | trio.BrokenResourceError) -> str:
+def _why(error: Exception) -> str:
     """Say why there is no connection: trio wraps and groups the errors of sockets and of TLS."""
     cause = error.__cause__
     if _is_group(cause):

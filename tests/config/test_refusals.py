@@ -222,6 +222,8 @@ def test_a_key_in_a_file_is_refused_and_not_shown(name: str) -> None:
 @pytest.mark.parametrize(
     "base_url",
     [
+        "https://a..b/v1",
+        f"https://{'a' * 64}.invalid/v1",
         "example.invalid/v1",
         "ftp://example.invalid",
         "https://",

@@ -415,6 +415,7 @@ def coded(header: bytes, body: bytes) -> bytes:
         (b"Content-Encoding: GZip \r\n", gzip.compress(b"Once upon")),
         (b"content-encoding: deflate\r\n", zlib.compress(b"Once upon")),
     ],
+    ids=["no header", "identity", "empty", "none", "gzip", "deflate"],
 )
 def test_a_coding_is_undone_whether_asked_for_or_not(header: bytes, body: bytes) -> None:
     async def main(nursery: trio.Nursery) -> None:
