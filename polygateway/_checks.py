@@ -261,10 +261,23 @@ def _unsayable(place: str, value: object) -> Iterator[str]:
     for index, inner in enumerate(as_list(value) or ()):
         yield from _unsayable(f"{place}[{index}]", inner)
     if not _is_json(value):
-        yield wrong(place, "something that JSON can say: no date, nan or inf", value)
+        yield wrong(
+            place, "something that JSON can say: no date, nan, inf or half a surrogate pair", value
+        )
 
 
 def _is_json(value: object) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
+    if isinstance(value, str):
+        return _is_text(value)
     return value is None or isinstance(value, bool | int | str | list | tuple | Mapping)
+
+
+def _is_text(value: str) -> bool:
+    """Tell whether *value* can be sent: half of a surrogate pair cannot."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -130,6 +130,11 @@ class Attempt:
         self._exchange = Exchange(route.connections, self.timeline.read)
         self._first_by_ns = self.started_ns + _ns(policy.ttft_timeout_s)
         self._finish_ns: int | None = None
+        self._returned_ns = self.started_ns
+        """When the last read returned."""
+
+        self._held_ns = 0
+        """Time since the last content in which nobody was reading."""
 
     def __str__(self) -> str:
         return f"attempt {self.index} ({self.kind}) at {self.route.name!r}"
@@ -139,13 +144,15 @@ class Attempt:
     @property
     def excused_ns(self) -> int:
         """Until when its silence means nothing, because its finish reason came; 0 for no excuse."""
-        return 0 if self._finish_ns is None else self._finish_ns + _GRACE_NS
+        # Twice the grace: whatever is due with its end must not come before its end.
+        return 0 if self._finish_ns is None else self._finish_ns + 2 * _GRACE_NS
 
     @property
     def request_id(self) -> str | None:
         """The provider's id of the request; ``None`` if it gave none."""
         headers: Mapping[str, str] = self.head.headers if self.head is not None else {}
-        return next((headers[name] for name in _REQUEST_ID_HEADERS if name in headers), None)
+        found = next((headers[name] for name in _REQUEST_ID_HEADERS if name in headers), None)
+        return None if found is None else self._scrubbed(found)
 
     # Reading
 
@@ -158,12 +165,18 @@ class Attempt:
         Raises:
             trio.ClosedResourceError: the attempt was closed.
         """
+        self._held_ns += now_ns() - self._returned_ns
+        try:
+            return await self._read()
+        finally:
+            self._returned_ns = now_ns()
+
+    async def _read(self) -> Report:
         chunks: list[Chunk] = []
         try:
             decoder = self.decoder or await self._open()
             self._exchange.deadline_ns = self._read_by_ns()
-            for piece in await self._exchange.read():
-                chunks += decoder.feed(piece)
+            chunks += decoder.feed(await self._exchange.read())
             if self._exchange.ended:
                 chunks += decoder.close()
         except (AttemptError, *_NETWORK_ERRORS) as error:
@@ -176,7 +189,9 @@ class Attempt:
             return self._finish_ns + _GRACE_NS
         if not self.timeline.chunk_count:
             return self._first_by_ns
-        return now_ns() + _ns(self._policy.stall_timeout_s) - self.timeline.waited_ns
+        # Not what was waited in reads: a flood of keep-alives that is never waited for is no news.
+        last = self.timeline.last_ns or self.started_ns
+        return last + self._held_ns + _ns(self._policy.stall_timeout_s)
 
     async def _open(self) -> Decoder:
         """Send the request, and give a decoder for its reply."""
@@ -206,11 +221,10 @@ class Attempt:
         self._exchange.deadline_ns = min(now_ns() + _REFUSAL_NS, self._first_by_ns)
         try:
             while not self._exchange.ended and len(body) < _REFUSAL_BYTES:
-                for piece in await self._exchange.read():
-                    body += piece[: _REFUSAL_BYTES - len(body)]
+                body += await self._exchange.read()
         except _NETWORK_ERRORS:
-            return bytes(body)
-        return bytes(body)
+            pass
+        return bytes(body[:_REFUSAL_BYTES])
 
     # What it means
 
@@ -233,6 +247,8 @@ class Attempt:
         seen = self.decoder.content_events if self.decoder is not None else 0
         new = seen - self.timeline.chunk_count
         self.timeline.content(new)
+        if new:
+            self._held_ns = 0
         return new > 0
 
     def _after_error(self, chunks: list[Chunk], error: Exception) -> Report:
@@ -292,7 +308,7 @@ class Attempt:
             StallTimeout,
             f"sent no content for {limit:g} s after {_chunks(chunks)} (stream.stall_timeout_s)",
         )
-        failure.silence_s = self.timeline.waited_ns / 1e9
+        failure.silence_s = limit
         failure.chunks = chunks
         return failure
 
@@ -320,22 +336,27 @@ class Attempt:
         code: str | None = None,
         retry_after_s: float | None = None,
     ) -> F:
-        key = self.route.key
         return error(
-            f"target {self.route.name!r} {text if key is None else key.scrub(text)}",
+            f"target {self.route.name!r} {self._scrubbed(text)}",
             target=self.route.name,
             attempt=self.index,
             status=None if self.head is None else self.head.status,
-            code=code,
+            code=None if code is None else self._scrubbed(code),
             request_id=self.request_id,
             retry_after_s=retry_after_s,
         )
+
+    def _scrubbed(self, text: str) -> str:
+        return text if self.route.key is None else self.route.key.scrub(text)
 
     def _failed(self, chunks: list[Chunk], failure: Failure) -> Report:
         # Its frames hold the request's headers, and those the key.
         self.failure = failure.with_traceback(None)
         self.ended_ns = now_ns()
-        self.close()
+        try:
+            self.close()
+        except Exception as trouble:  # noqa: BLE001 - the failure says more
+            failure.add_note(f"its connection could not be closed either: {trouble!r}")
         return Report(chunks, self.ended_ns, failure=failure)
 
     def _ended(self, chunks: list[Chunk], at_ns: int) -> Report:
@@ -358,12 +379,13 @@ class Attempt:
 
     def cancel(self, reason: str) -> None:
         """End it from outside: its task is cancelled and its connection closed, at once."""
+        cancelled = now_ns()
         self.cancel_reason = reason
-        self.ended_ns = now_ns()
+        self.ended_ns = self.ended_ns or cancelled
         self.scope.cancel(reason=reason)
         self.close()
         if self._exchange.had_connection:
-            self.cancel_to_closed_ns = now_ns() - self.ended_ns
+            self.cancel_to_closed_ns = now_ns() - cancelled
 
     def close(self) -> None:
         """Close its connection at once. Closing again does nothing."""

@@ -16,7 +16,7 @@ from .errors import ConfigurationError, GatewayClosed, InternalError
 from .net.connections import connect_tcp
 from .race import race
 from .request import CallOptions, Prompt, build_request
-from .response import StreamBlock
+from .response import StreamBlock, finish
 from .route import open_route
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ class Gateway:
         call = self._begin(prompt, model, options)
         try:
             winner = await race(call, "end")
-            await winner.attempt.finish()
+            call.end()
+            await finish(winner.attempt)
         finally:
             self._over(call)
         completion = call.completion(winner.attempt)
@@ -134,7 +135,7 @@ class Gateway:
         if self._closed:
             raise GatewayClosed("this gateway was left: call it inside its block")
         config = self._config
-        if model not in config.models:
+        if not isinstance(model, str) or model not in config.models:
             raise ConfigurationError(
                 f"model {model!r} is not configured {nearest(model, config.models)}"
             )

@@ -86,7 +86,9 @@ class ChatRequest:
         default=None, validator=optional(Number(least=1, whole=True))
     )
     stop: Sequence[str] | None = attrs.field(default=None, validator=optional(_words))
-    seed: int | None = attrs.field(default=None, validator=optional(Number(whole=True)))
+    seed: int | None = attrs.field(
+        default=None, validator=optional(Number(least=-(2**63), most=2**63 - 1, whole=True))
+    )
     tools: Sequence[Mapping[str, JSON]] | None = attrs.field(
         default=None, validator=optional(_tables)
     )

@@ -65,7 +65,8 @@ async def race(call: Call, until: Until) -> Winner:
         with call.scope:
             winner = await running.run()
     except BaseExceptionGroup as group:
-        raise _plain(group) from None
+        plain = _plain(group)
+        raise plain from plain.__cause__
     finally:
         if winner is None:
             call.abandon("deadline" if call.scope.cancel_called else "caller")
@@ -95,6 +96,7 @@ class _Race:
 
     def front(self) -> Attempt | None:
         """Give the attempt that is ahead; ``None`` if none lives."""
+        self._listen()
         front = self._planner.front()
         return None if front is None else self._call.attempts[front]
 
@@ -146,6 +148,8 @@ class _Race:
         return sorted(reports, key=lambda each: (each[1].at_ns, each[0].index != front))
 
     def _decide(self, reports: list[tuple[Attempt, Report]]) -> None:
+        for index in self._planner.live():
+            self._planner.excuse(index, self._call.attempts[index].excused_ns)
         for attempt, report in reports:
             if self._call.gate.may_speak(attempt.index):
                 self._take(attempt, report)
@@ -170,10 +174,15 @@ class _Race:
         wake = self._planner.wake_ns()
         if wake is None or now < wake:
             return
+        self._listen()
+        self._carry_out(self._planner.tick(now))
+
+    def _listen(self) -> None:
+        """Tell the planner what the attempts have not reported."""
         for index in self._planner.live():
             attempt = self._call.attempts[index]
-            self._planner.heard(index, attempt.timeline.last_ns, attempt.excused_ns)
-        self._carry_out(self._planner.tick(now))
+            self._planner.heard(index, attempt.timeline.last_ns)
+            self._planner.excuse(index, attempt.excused_ns)
 
     def _carry_out(self, decisions: Sequence[Decision]) -> None:
         for decision in decisions:
@@ -202,19 +211,20 @@ def _plain(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
     An interrupt of the program goes first, then a defect; else the group is a cancellation.
     """
-    leaves = list(_leaves(group))
-    for leaf in leaves:
-        if not isinstance(leaf, Exception | trio.Cancelled):
-            return leaf
-    for leaf in leaves:
-        if isinstance(leaf, Exception):
-            return InternalError.because(leaf)
-    return leaves[0]
+    errors = list(leaves(group))
+    for error in errors:
+        if not isinstance(error, Exception | trio.Cancelled):
+            return error
+    for error in errors:
+        if isinstance(error, Exception):
+            return InternalError.because(error)
+    return errors[0]
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Give the exceptions that are no groups in *error*, or *error* itself."""
     if not isinstance(error, BaseExceptionGroup):
         yield error
         return
     for each in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-        yield from _leaves(each)
+        yield from leaves(each)

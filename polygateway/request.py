@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, TypedDict
+from typing import TypeAlias, TypedDict, TypeVar
 
 import attrs
 from attrs.validators import optional
@@ -12,6 +12,8 @@ from ._checks import Instance, Number, nearest
 from .errors import ConfigurationError
 from .messages import JSON, ChatRequest, Message
 from .policies import HedgePolicy, RetryPolicy, StreamPolicy
+
+V = TypeVar("V")
 
 Prompt: TypeAlias = str | Sequence[Message]
 """A question, or the messages of a conversation."""
@@ -47,22 +49,22 @@ class CallOptions(TypedDict, total=False):
     reasoning_effort: str | None
     """How much it shall think, in the provider's words."""
 
-    extra: Mapping[str, JSON]
+    extra: Mapping[str, JSON] | None
     """Merged into the body as it is; may not set ``model``, ``messages``, ``stream`` or ``n``."""
 
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] | None
     """Sent besides the target's own."""
 
     deadline_s: float | None
     """Seconds that the call may take on the wall clock, the consumer's time included."""
 
-    hedge_policy: HedgePolicy
+    hedge_policy: HedgePolicy | None
     """Instead of the configured one, for this call."""
 
-    retry_policy: RetryPolicy
+    retry_policy: RetryPolicy | None
     """Instead of the configured one, for this call."""
 
-    stream_policy: StreamPolicy
+    stream_policy: StreamPolicy | None
     """Instead of the configured one, for this call."""
 
 
@@ -104,8 +106,8 @@ def build_request(prompt: Prompt, options: CallOptions) -> tuple[ChatRequest, Ca
         tool_choice=options.get("tool_choice"),
         response_format=options.get("response_format"),
         reasoning_effort=options.get("reasoning_effort"),
-        extra=options.get("extra", {}),
-        headers=options.get("headers", {}),
+        extra=_or_none_at_all(options.get("extra")),
+        headers=_or_none_at_all(options.get("headers")),
     )
     policies = CallPolicies(
         deadline_s=options.get("deadline_s"),
@@ -114,6 +116,10 @@ def build_request(prompt: Prompt, options: CallOptions) -> tuple[ChatRequest, Ca
         stream_policy=options.get("stream_policy"),
     )
     return request, policies
+
+
+def _or_none_at_all(table: Mapping[str, V] | None) -> Mapping[str, V]:
+    return {} if table is None else table
 
 
 def _unknown(name: str) -> str:

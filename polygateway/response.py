@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Self, final
 
 import trio
 
-from .errors import InternalError, StreamBroken
+from .errors import ConfigurationError, InternalError, StreamBroken
 from .messages import Chunk
 from .net.clock import trio_deadline
-from .race import race
+from .race import leaves, race
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from .attempt import Report
+    from .attempt import Attempt, Report
     from .call import Call
     from .core.failures import Failure
+    from .errors import GatewayError
     from .messages import Completion
     from .race import Winner
     from .stats import CallStats
@@ -40,6 +41,7 @@ class CompletionStream:
         self._busy = False
         self._closed = False
         self._exhausted = False
+        self._error: GatewayError | None = None
 
     @property
     def target(self) -> str:
@@ -87,39 +89,43 @@ class CompletionStream:
 
     async def _next(self) -> Chunk:
         while not self._chunks:
+            if self._error is not None:
+                raise self._error
             if self._exhausted:
                 raise StopAsyncIteration
             if self._attempt.whole:
                 return await self._end()
-            if self._attempt.failure is not None:
-                raise self._broken(self._attempt.failure)
-            report = await self._read()
-            self._chunks.extend(report.chunks)
-            if report.failure is not None:
-                self._call.fail(self._attempt, report.failure)
-                self._call.end()
+            await self._read()
         return self._chunks.popleft()
 
-    async def _read(self) -> Report:
+    async def _read(self) -> None:
+        """Wait for what the next read brings: chunks, the end, or an error."""
         try:
             with trio.CancelScope(deadline=trio_deadline(self._call.deadline_ns)):
-                return await self._attempt.read()
+                self._take(await self._attempt.read())
+                return
+            self._call.abandon("deadline")
         except trio.ClosedResourceError:
-            if self._call.shut_down:
-                raise self._call.interrupted(self._attempt) from None
-            raise
+            if not self._call.shut_down:
+                raise
         except Exception as error:
             raise InternalError.because(error) from error
-        self._call.abandon("deadline")
-        raise self._call.interrupted(self._attempt)
+        self._error = self._call.interrupted(self._attempt)
+
+    def _take(self, report: Report) -> None:
+        self._chunks.extend(report.chunks)
+        if report.failure is not None:
+            self._error = self._broken(report.failure)
 
     async def _end(self) -> Chunk:
-        await self._attempt.finish()
         self._call.end()
+        await finish(self._attempt)
         self._exhausted = True
         return Chunk("end", "", self._attempt.index)
 
     def _broken(self, failure: Failure) -> StreamBroken:
+        self._call.fail(self._attempt, failure)
+        self._call.end()
         error = StreamBroken(f"the stream broke after it was delivered in part: {failure}", failure)
         return self._call.describe(error, self._attempt)
 
@@ -127,6 +133,20 @@ class CompletionStream:
         """Give no chunk any more: the block was left."""
         self._closed = True
         self._chunks.clear()
+
+
+async def finish(attempt: Attempt) -> None:
+    """Give up the connection of an answer that has ended: for reuse where that is possible.
+
+    If cancelled, it is closed.
+
+    Raises:
+        InternalError: it could not be closed.
+    """
+    try:
+        await attempt.finish()
+    except Exception as error:
+        raise InternalError.because(error) from error
 
 
 class StreamBlock:
@@ -141,6 +161,7 @@ class StreamBlock:
         """
         self._begin = begin
         self._over = over
+        self._entered = False
         self._call: Call | None = None
         self._stream: CompletionStream | None = None
 
@@ -151,7 +172,11 @@ class StreamBlock:
 
         Raises:
             GatewayError: no attempt brought anything; or the call's deadline, or the gateway's end.
+            ConfigurationError: the call cannot be meant like this; or the block was entered before.
         """
+        if self._entered:
+            raise ConfigurationError("this block was entered before: call gw.stream(...) for each")
+        self._entered = True
         call = self._begin()
         with ExitStack() as unless_won:
             unless_won.callback(self._over, call)
@@ -173,6 +198,11 @@ class StreamBlock:
         try:
             self._over(self._call)
         except InternalError as trouble:
-            if error is None or isinstance(error, trio.Cancelled):
+            if error is None or _is_cancellation(error):
                 raise
             error.add_note(f"polygateway could not close a connection: {trouble.__cause__!r}")
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """Tell whether nobody will see *error*, because it ends at the scope that cancelled."""
+    return all(isinstance(leaf, trio.Cancelled) for leaf in leaves(error))

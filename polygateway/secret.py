@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import NoReturn, final
 
+CUT = "…"
+"""Stands where a text was cut."""
+
+# What every key of a provider begins with, as "sk-".
+_TELLS_NOTHING = 3
+
 
 @final
 class Secret:
@@ -19,8 +25,20 @@ class Secret:
         return self._value
 
     def scrub(self, text: str) -> str:
-        """Replace every occurrence in *text*: providers echo keys in their error texts."""
-        return text.replace(self._value, "***") if self._value else text
+        """Replace every occurrence in *text*: providers echo keys in their error texts.
+
+        Where *text* was cut (:data:`CUT`), the key's beginning may stand before the cut.
+        """
+        if not self._value:
+            return text
+        parts = text.replace(self._value, "***").split(CUT)
+        return CUT.join([*map(self._without_beginning, parts[:-1]), parts[-1]])
+
+    def _without_beginning(self, text: str) -> str:
+        for length in range(min(len(self._value) - 1, len(text)), _TELLS_NOTHING, -1):
+            if text.endswith(self._value[:length]):
+                return f"{text[:-length]}***"
+        return text
 
     def __repr__(self) -> str:
         return "Secret('***')"

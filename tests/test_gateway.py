@@ -83,6 +83,10 @@ def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
     assert "m" in text
 
 
+def test_a_model_that_is_no_name_is_refused() -> None:
+    refused(lambda gw: gw.complete("x", model=cast("str", ["m"])))
+
+
 @pytest.mark.parametrize("prompt", ["", "  \n", [], [{}], [{"role": 1}], ["x"], 7, None])
 def test_a_prompt_that_says_nothing_is_refused(prompt: object) -> None:
     refused(lambda gw: gw.complete(cast("str", prompt), model="m"))
@@ -124,11 +128,13 @@ BAD_OPTIONS: list[dict[str, object]] = [
     {"extra": {"stream": False}},
     {"extra": {"n": 2}},
     {"extra": {"x": float("inf")}},
-    {"extra": None},
+    {"extra": {"x": "\ud800"}},
+    {"seed": 10**5000},
     {"headers": {"host": "elsewhere"}},
     {"headers": {"x y": "z"}},
     {"headers": {"x": "a\r\nb"}},
     {"deadline_s": 0},
+    {"deadline_s": 1e300},
     {"deadline_s": "soon"},
     {"hedge_policy": {"after_s": 1}},
     {"retry_policy": HedgePolicy()},
@@ -136,7 +142,7 @@ BAD_OPTIONS: list[dict[str, object]] = [
 ]
 
 
-@pytest.mark.parametrize("options", BAD_OPTIONS, ids=str)
+@pytest.mark.parametrize("options", BAD_OPTIONS, ids=lambda options: next(iter(options)))
 def test_an_option_that_cannot_be_meant_is_refused_by_name(options: dict[str, object]) -> None:
     text = refused_with(**options)
     assert any(name in text for name in options)
@@ -331,6 +337,44 @@ def test_a_key_that_a_provider_echoes_is_not_shown(monkeypatch: pytest.MonkeyPat
     shown = run_virtual(main)
     assert "wrong key ***" in shown
     assert "canary" not in shown
+
+
+@pytest.mark.parametrize("before", ["", "x" * 480, "x" * 150])
+def test_a_key_whose_echo_is_cut_is_not_shown_in_part(
+    before: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "sk-Abcdefghijklmnop0123456789QRSTUV"
+    monkeypatch.setenv("EU_KEY", key)
+    error = {"error": {"message": before + key, "code": key}}
+    scripts = [
+        status(401, error, headers={"x-request-id": key}),
+        page(f"<html>{before}{key}", code=401),
+        page(f"<html>{before}{key}"),
+    ]
+    config = {
+        "targets": {
+            "eu": {
+                "dialect": "openai-chat",
+                "base_url": "https://eu.invalid/v1",
+                "model": "x",
+                "api_key_env": "EU_KEY",
+            }
+        },
+        "models": {"m": ["eu"]},
+        "retry": {"max_retries": 0},
+    }
+
+    async def main() -> str:
+        async with (
+            serve_memory({"eu": ScriptedProvider(*scripts)}) as network,
+            open_gateway(config, connect=network.connect) as gw,
+        ):
+            errors = [(await complete(gw)).failure for _ in scripts]
+        return " ".join(f"{each} {vars(each)} {each.attempts}" for each in errors)
+
+    shown = run_virtual(main)
+    assert key[:5] not in shown
+    assert "***" in shown
 
 
 # Policies of a call

@@ -262,6 +262,45 @@ def test_a_finish_reason_excuses_the_silence_behind_it() -> None:
     assert us.log == []
 
 
+def test_a_whole_answer_without_its_end_marker_never_pays_for_a_hedge() -> None:
+    for _ in range(20):  # trio's order of tasks is random
+        eu = ScriptedProvider([chunk("Once."), silence(4.7), finish(), hang()])
+        us = fresh()
+        assert run_complete({"eu": eu, "us": us}).text == "Once."
+        assert us.log == []
+
+
+def test_a_hedge_does_not_beat_an_answer_whose_finish_reason_came() -> None:
+    eu = ScriptedProvider([chunk("Once."), silence(5.9), finish(), hang()])
+    us = ScriptedProvider([silence(1.2), *answer(*FRESH, every_s=0.15)])
+    result = run_complete({"eu": eu, "us": us})
+
+    # The hedge's first content comes 0.45 s after the finish reason, within its 0.5 s of grace.
+    assert result.text == "Once."
+    assert result.took_s == pytest.approx(6.4, abs=1e-6)
+
+
+def test_content_behind_a_finish_reason_reopens_the_duel() -> None:
+    eu = ScriptedProvider(
+        [chunk("Once "), silence(5.9), finish(), silence(0.4), chunk("upon"), finish(), done()]
+    )
+    us = ScriptedProvider([silence(1.2), chunk("The "), silence(9), *answer("tide")])
+    assert run_complete({"eu": eu, "us": us}).text == "Once upon"
+
+
+def test_a_hedge_that_ends_empty_is_not_followed_by_the_next_one_at_once() -> None:
+    eu = ScriptedProvider([silence(8), *answer("Once.")])
+    us = ScriptedProvider([role(), finish(), done()])
+    ap = fresh()
+    result = run_complete({"eu": eu, "us": us, "ap": ap})
+
+    assert result.text == "Once."
+    assert ap.log == []
+    assert result.completion is not None
+    # Its terminal fact came at once, however long it was kept.
+    assert result.completion.stats.attempts[1].total_ms == pytest.approx(0)
+
+
 # Attempts that cannot win
 
 
@@ -406,6 +445,21 @@ def test_the_deadline_ends_the_call_with_what_the_front_had() -> None:
 # Failing for good
 
 
+def test_the_deadline_gives_what_the_attempt_with_the_latest_content_had() -> None:
+    steps = [step for _ in range(60) for step in (silence(0.1), chunk("and "))]
+    eu = ScriptedProvider([chunk("Once "), silence(5.2), *steps])
+    us = ScriptedProvider([silence(0.5), chunk("The "), hang()])
+
+    async def main() -> Result:
+        policy = HedgePolicy(winner="first-complete")
+        async with gateway_to({"eu": eu, "us": us}, hedge=policy) as (gw, _):
+            return await complete(gw, deadline_s=8)
+
+    error = run_virtual(main).failure
+    assert error.partial is not None
+    assert error.partial.text.startswith("Once and ")
+
+
 def test_a_cut_answer_is_never_a_success_and_nothing_is_invented() -> None:
     eu = ScriptedProvider([chunk("Once "), chunk("upon"), cut()])
     error = run_complete({"eu": eu}, retry=NO_RETRY).failure
@@ -524,6 +578,14 @@ def test_a_target_that_asks_for_a_longer_wait_is_left() -> None:
     assert result.took_s == pytest.approx(0, abs=1e-6)
 
 
+def test_a_target_that_refuses_again_is_left_for_one_that_stands_ready() -> None:
+    eu = ScriptedProvider(status(429, headers={"retry-after": "1"}))
+    result = run_complete({"eu": eu, "us": fresh(every_s=0)}, retry=AT_ONCE)
+
+    assert result.text == "The tide turns."
+    assert len(eu.log) == 2
+
+
 def test_an_invalid_request_is_sent_once() -> None:
     eu, us = ScriptedProvider(status(400)), fresh()
     error = run_complete({"eu": eu, "us": us}).failure
@@ -539,6 +601,13 @@ def test_a_cut_before_the_end_is_retried_in_silence_for_nothing_was_delivered() 
     assert result.text == "The tide turns."
     assert result.completion is not None
     assert [each.kind for each in result.completion.stats.attempts] == ["primary", "retry"]
+
+
+def test_the_total_ends_with_the_answer_not_with_its_connection() -> None:
+    result = run_complete({"eu": ScriptedProvider([chunk("Once."), silence(1), done(), hang()])})
+
+    assert result.completion is not None
+    assert result.completion.stats.total_ms == pytest.approx(1000)
 
 
 def test_usage_after_the_finish_reason_is_counted() -> None:

@@ -12,12 +12,14 @@ from trio.testing import wait_all_tasks_blocked
 from polygateway import (
     Chunk,
     CompletionStream,
+    ConfigurationError,
     DeadlineExceeded,
     FirstContentTimeout,
     Gateway,
     GatewayClosed,
     HedgePolicy,
     InternalError,
+    InvalidRequest,
     RateLimited,
     ServerError,
     StallTimeout,
@@ -50,6 +52,7 @@ from polygateway.testing import (
 from tests.scenario import NO_RETRY, gateway_to
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Awaitable, Callable, Mapping
 
     from polygateway.testing import Step
@@ -236,6 +239,30 @@ def test_a_broken_stream_stays_broken() -> None:
     virtually(body, {"eu": ScriptedProvider([chunk("Once "), cut()])})
 
 
+def test_after_its_deadline_a_stream_says_so_again() -> None:
+    async def body(gw: Gateway, _: MemoryNetwork) -> None:
+        async with gw.stream("x", model="m", deadline_s=1) as stream:
+            await anext(stream)
+            for _i in range(2):
+                with pytest.raises(DeadlineExceeded):
+                    await anext(stream)
+
+    virtually(body, {"eu": ScriptedProvider([chunk("Once "), hang()])})
+
+
+def test_a_block_can_be_entered_once() -> None:
+    async def body(gw: Gateway, network: MemoryNetwork) -> None:
+        block = gw.stream("x", model="m")
+        async with block:
+            with pytest.raises(ConfigurationError, match="entered before"):
+                await block.__aenter__()
+        with pytest.raises(ConfigurationError, match="entered before"):
+            await block.__aenter__()
+        assert network.open_connections == 0
+
+    virtually(body, {"eu": ScriptedProvider([chunk("Once "), hang()])})
+
+
 def test_a_finished_stream_stays_finished() -> None:
     async def body(gw: Gateway, _: MemoryNetwork) -> None:
         async with gw.stream("x", model="m") as stream:
@@ -417,12 +444,12 @@ def interrupted(body: Callable[[Gateway], Awaitable[None]], *, unclosable: bool 
         provider = ScriptedProvider([chunk("Once "), hang()])
         async with serve_memory({"eu": provider}) as network:
 
-            async def connect(host: str, port: int, tls: None) -> trio.abc.Stream:
+            async def connect(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Stream:
                 stream = await network.connect(host, port, tls)
                 return _UnclosableStream(stream) if unclosable else stream
 
             config = network.config(retry=NO_RETRY, hedge=HedgePolicy(enabled=False))
-            async with open_gateway(config, connect=connect) as gw:  # type: ignore[arg-type]
+            async with open_gateway(config, connect=connect) as gw:
                 await body(gw)
             assert unclosable or network.open_connections == 0
 
@@ -517,6 +544,33 @@ def test_a_close_that_fails_behind_a_quiet_or_cancelled_block_is_an_internal_err
     interrupted(body, unclosable=True)
 
 
+def test_a_close_that_fails_under_a_cancelled_nursery_of_the_block_is_told_too() -> None:
+    async def body(gw: Gateway) -> None:
+        async def block() -> None:
+            async with gw.stream("x", model="m"), trio.open_nursery() as nursery:
+                nursery.start_soon(trio.sleep_forever)
+
+        with trio.move_on_after(3), pytest.raises(InternalError, match="cannot close"):
+            await block()
+
+    interrupted(body, unclosable=True)
+
+
+def test_a_close_that_fails_behind_a_failure_is_a_note_on_it() -> None:
+    async def main() -> None:
+        async with serve_memory({"eu": ScriptedProvider(status(400))}) as network:
+
+            async def connect(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Stream:
+                return _UnclosableStream(await network.connect(host, port, tls))
+
+            async with open_gateway(network.config(), connect=connect) as gw:
+                with pytest.raises(InvalidRequest) as caught:
+                    await gw.complete("x", model="m")
+        assert any("cannot close" in note for note in caught.value.__notes__)
+
+    run_virtual(main)
+
+
 def test_a_defect_while_waiting_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: object, __: bytes) -> list[Chunk]:
         raise KeyError("defect")
@@ -545,8 +599,9 @@ def test_a_defect_in_a_race_is_an_internal_error(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("polygateway.wire.openai_chat.ChatDecoder.feed", broken)
 
     async def body(gw: Gateway, network: MemoryNetwork) -> None:
-        with pytest.raises(InternalError, match="KeyError"):
+        with pytest.raises(InternalError, match="KeyError") as caught:
             await gw.complete("x", model="m")
+        assert isinstance(caught.value.__cause__, KeyError)
         assert network.open_connections == 0
 
     virtually(body, {"eu": ScriptedProvider(answer("Once."))})

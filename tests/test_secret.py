@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 import pytest
 
-from polygateway.secret import Secret
+from polygateway.secret import CUT, Secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,3 +86,12 @@ def test_scrub_takes_every_occurrence_out_of_a_text() -> None:
 
 def test_an_empty_secret_scrubs_nothing() -> None:
     assert Secret("").scrub("a text") == "a text"
+
+
+def test_the_beginning_of_a_key_before_a_cut_is_taken_out() -> None:
+    key = Secret("sk-canary-0123456789")
+    assert key.scrub(f"you sent sk-canary-01{CUT} and more") == f"you sent ***{CUT} and more"
+    assert key.scrub(f"sk-canary-0123456789{CUT}") == f"***{CUT}"
+    # What every key begins with tells nothing, and words that end so are left alone.
+    assert key.scrub(f"it begins with sk-{CUT}") == f"it begins with sk-{CUT}"
+    assert key.scrub("sk-canary-01 is not cut") == "sk-canary-01 is not cut"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,7 @@ from polygateway import (
     HedgePolicy,
     Limits,
     RetryPolicy,
+    StallTimeout,
     StreamBroken,
     Truncated,
     open_gateway,
@@ -148,3 +150,50 @@ async def test_a_storm_over_sockets_leaves_every_slot_and_no_server_writing() ->
             calm = True
             for _ in range(8):
                 assert (await gw.complete("x", model="m")).text == "Once upon"
+
+
+async def _flood(stream: trio.SocketStream) -> None:
+    """Answer with a chunk, then with keep-alives as fast as they can be written."""
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+    first = b'data: {"choices":[{"index":0,"delta":{"content":"Once "}}]}\n\n'
+    with suppress(trio.BrokenResourceError):
+        await stream.receive_some()
+        await stream.send_all(head + first)
+        while True:
+            await stream.send_all(b": keep-alive\n\n" * 2000)
+
+
+async def test_keep_alives_that_never_pause_do_not_postpone_the_watchdog() -> None:
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            listeners = await nursery.start(partial(trio.serve_tcp, _flood, 0, host="127.0.0.1"))
+            port = listeners[0].socket.getsockname()[1]
+            config = {
+                "targets": {
+                    "eu": {
+                        "dialect": "openai-chat",
+                        "base_url": f"http://127.0.0.1:{port}/v1",
+                        "model": "x",
+                    }
+                },
+                "models": {"m": ["eu"]},
+                "hedge": {"enabled": False},
+                "stream": {"stall_timeout_s": 0.3},
+                "retry": {"max_retries": 0},
+            }
+            async with open_gateway(config) as gw:
+                with pytest.raises(StallTimeout):
+                    await gw.complete("x", model="m")
+            nursery.cancel_scope.cancel()
+
+
+async def test_idle_connections_that_the_server_closed_are_closed_here_too() -> None:
+    eu = ScriptedProvider(answer("Once.", every_s=0.05), keep_alive_s=0.2)
+    with trio.fail_after(30):
+        async with serve_tcp({"eu": eu}) as served, open_gateway(served.config()) as gw:
+            async with trio.open_nursery() as nursery:
+                for _ in range(8):
+                    nursery.start_soon(partial(gw.complete, "x", model="m"))
+            # One call at a time uses one connection, the last one used; meanwhile the rest goes.
+            while gw._routes["eu"].connections.open > 1:
+                await gw.complete("x", model="m")

@@ -15,14 +15,15 @@
 #         anywhere, the oldest. While nobody has content, the first content cancels all others.
 # Rule 4: a hedge is due when every live attempt is silent: without content for `after` since its
 #         launch, or without further content for `stall_after`; an attempt may be excused for a
-#         while, because its finish reason came. A hedge that failed counts as not silent until
-#         `after` from its launch, so that a refusal is not the reason for the next hedge.
+#         while, because its finish reason came. A hedge that failed, or ended empty, counts as not
+#         silent until `after` from its launch: a refusal is not the reason for the next hedge.
 # Rule 5: a hedge that is due may be refused: by max_attempts, for lack of a target, by the purse.
 #         It is asked for again after another such silence; a refused hedge of one reason does not
 #         put off one of the other.
 # Rule 6: a hedge launched beside a front with content opens a duel. Under "first-delivered" the
 #         first content after the launch decides it, and it may come from the front. Under
 #         "first-complete" nobody is cancelled. A duel is not the commit: the next one may follow.
+#         An attempt whose finish reason came has won it, unless it brings content after all.
 # Rule 7: a retry is due when no attempt lives, and the last failure leaves something to be tried.
 #         At most one is pending, and nothing else runs meanwhile.
 #
@@ -134,8 +135,8 @@ class Planner:
         self._failed_over = False
         self._pending: Option | None = None
         self._empty: int | None = None
-        self._failed_hedge_excuse = 0
-        """Until when a hedge that failed counts as not silent."""
+        self._hedge_excuse = 0
+        """Until when a hedge that is over without content counts as not silent."""
 
         self._ask_again: dict[HedgeReason, int] = {}
         """When a hedge that was refused is asked for again, by its reason."""
@@ -149,17 +150,18 @@ class Planner:
         """Begin the call with its primary attempt."""
         return [self._launch(0, "primary", now)]
 
-    def heard(self, attempt: int, last: int | None, excused: int = 0) -> None:
-        """Learn an undisputed attempt's progress, which it need not report of itself.
+    def heard(self, attempt: int, last: int | None) -> None:
+        """Learn when an undisputed attempt had its last content, which it need not report.
 
         Args:
             attempt: its index.
-            last: stamp of its last content; ``None`` if it has none.
-            excused: it does not count as silent before this time.
+            last: the stamp; ``None`` if it has no content.
         """
-        live = self._live[attempt]
-        live.last = last
-        live.excused = excused
+        self._live[attempt].last = last
+
+    def excuse(self, attempt: int, until: int) -> None:
+        """Learn that an attempt does not count as silent before a time: it is about to end."""
+        self._live[attempt].excused = until
 
     def content(self, attempt: int, at: int) -> list[Decision]:
         """Take note that an attempt brought content at the stamp *at*.
@@ -169,7 +171,7 @@ class Planner:
         live = self._live.get(attempt)
         if live is None:
             return []
-        decisive = self.disputed(attempt)
+        decisive = self.disputed(attempt) and not self._is_whole(besides=live, at=at)
         duel = self._anybody_has_content()
         live.last = at
         if not decisive:
@@ -183,7 +185,7 @@ class Planner:
         if attempt not in self._live:
             return []
         if empty:
-            del self._live[attempt]
+            self._excuse_hedge(self._live.pop(attempt))
             if self._empty is None:
                 self._empty = attempt
             return [] if self._live else [self._commit(self._empty)]
@@ -203,9 +205,7 @@ class Planner:
             return []
         verdict = judge(failure)
         self._targets.failed(live.target, verdict, now)
-        if live.kind == "hedge":
-            excuse = live.launched + self._after
-            self._failed_hedge_excuse = max(self._failed_hedge_excuse, excuse)
+        self._excuse_hedge(live)
         if self._live:
             return []
         if self._empty is not None:
@@ -214,6 +214,11 @@ class Planner:
         if self._pending is None:
             return [Fail(attempt, refusal)]
         return self.tick(now)
+
+    def _excuse_hedge(self, live: _Live) -> None:
+        """Let a hedge that is over without content count as not silent for a while."""
+        if live.kind == "hedge":
+            self._hedge_excuse = max(self._hedge_excuse, live.launched + self._after)
 
     def tick(self, now: int) -> list[Decision]:
         """Do what is due at *now*."""
@@ -271,6 +276,14 @@ class Planner:
             del self._live[loser]
         return [Cancel(loser, reason) for loser in losers]
 
+    def _is_whole(self, *, besides: _Live, at: int) -> bool:
+        """Tell whether another attempt has all its content and is about to end."""
+        return any(
+            live.excused > at and live.last is not None
+            for live in self._live.values()
+            if live is not besides
+        )
+
     def _anybody_has_content(self) -> bool:
         return any(live.last is not None for live in self._live.values())
 
@@ -280,7 +293,7 @@ class Planner:
         if not self._hedge.enabled or not self._live:
             return None
         again = self._ask_again.get(self._hedge_reason(), 0)
-        return max(again, self._failed_hedge_excuse, *map(self._silent_at, self._live.values()))
+        return max(again, self._hedge_excuse, *map(self._silent_at, self._live.values()))
 
     def _hedge_reason(self) -> HedgeReason:
         return "stall" if self._anybody_has_content() else "ttft"

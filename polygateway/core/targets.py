@@ -7,8 +7,8 @@
 # Rule 2: with none left, one that did not fail: without a live attempt first, then the one used
 #         longest ago. A stall belongs to a request more often than to its target, and a new request
 #         lands elsewhere in a provider's fleet.
-# Rule 3: the target that just failed is worth waiting for before anything else is tried, if it said
-#         that it will take us again soon, or if its first failure looks like a fluke.
+# Rule 3: the target that just failed is worth waiting for before anything else is tried, if it
+#         failed for the first time, and said that it will take us again soon or looks like a fluke.
 # Rule 4: with nothing fresh left, a target that failed but answered is tried again after its wait,
 #         the latest first; one that was silent comes last.
 # Rule 5: of a target's backoff and of what it asked for, the longer wait wins.
@@ -113,11 +113,12 @@ class Targets:
         return options if fresh is None else [*options, Option(fresh, now)]
 
     def _worth_waiting_for(self, target: int, verdict: Verdict) -> bool:
-        if not verdict.again:
+        # Only once: whoever refuses again after it said that it would take us is not believed.
+        if not verdict.again or self._histories[target].failures > 1:
             return False
         if verdict.retry_after_ns is not None:
             return verdict.retry_after_ns <= ns(self._retry.wait_for_target_s)
-        return verdict.fluke and self._histories[target].failures == 1
+        return verdict.fluke
 
     def _failed_before(self) -> list[int]:
         longest = ns(self._retry.retry_after_max_s)

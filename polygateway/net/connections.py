@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import ssl
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import TypeAlias, TypeGuard
@@ -78,7 +79,7 @@ class Connections:
         self.endpoint = endpoint
         self._connect = connect
         self._slots = trio.Semaphore(slots)
-        self._idle: list[HTTPConnection] = []
+        self._idle: deque[HTTPConnection] = deque()
         self._leases: set[Lease] = set()
 
     @property
@@ -142,6 +143,15 @@ class Connections:
         self._slots.release()
         if connection is not None:
             self._idle.append(connection)
+            self._close_stale()
+
+    def _close_stale(self) -> None:
+        """Close those that the peer has closed, beginning with the one that was idle longest.
+
+        The last one used comes first, so those at the other end would never be looked at.
+        """
+        while self._idle and self._idle[0].timed.has_unread_bytes():
+            self._idle.popleft().close()
 
     def close(self) -> None:
         """Close every connection, those in use too: whoever reads from one learns of it."""

@@ -15,7 +15,7 @@ from .inflate import Inflater
 from .stream import Overdue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator
 
     from .connections import Connections, Lease
     from .http import HTTPConnection, ResponseHead
@@ -72,6 +72,9 @@ class Exchange:
         self._lease: Lease | None = None
         self._coding = ""
         self._inflater: Inflater | None = None
+        self._pieces: Iterator[bytes] | None = None
+        """Those of the last read that have not been given; ``None`` if it is used up."""
+
         self._closed = False
         self.deadline_ns: int | None = None
         """When :meth:`read` gives up; ``None`` for never. Set it before each read."""
@@ -144,11 +147,11 @@ class Exchange:
 
     @property
     def ended(self) -> bool:
-        """Whether the body's end came."""
-        return self._connection().body_ended
+        """Whether the body's end came and everything before it was given."""
+        return self._pieces is None and self._connection().body_ended
 
-    async def read(self) -> Iterable[bytes]:
-        """Wait for the next bytes of the body, and give them in pieces of bounded size.
+    async def read(self) -> bytes:
+        """Wait for the next bytes of the body, at most 64 KiB; may give none.
 
         If cancelled, nothing is lost: reading may go on, in whatever task.
 
@@ -156,17 +159,30 @@ class Exchange:
             Overdue: the deadline passed. Reading may go on.
             ConnectionLost: the connection ended before the body did.
             HTTPViolation: the body's framing is damaged.
-            CodingError: the body has a coding that was not asked for and is not known; or, while
-                the pieces are taken: it is damaged.
+            CodingError: the body has a coding that is not known, or is damaged.
             trio.ClosedResourceError: it was closed on our side.
         """
+        if self._pieces is not None:
+            # What one read brought can inflate to a thousand times its size. Others get their turn
+            # between its pieces, and the deadline holds.
+            await trio.lowlevel.checkpoint()
+            return self._next_piece(self._pieces)
         connection = self._connection()
         connection.timed.deadline_ns = self.deadline_ns
         data = await connection.read_body()
         if self._coding in _PLAIN:
-            return (data,)
+            return data
         self._inflater = self._inflater or Inflater(self._coding)
-        return self._inflater.feed(data, last=connection.body_ended)
+        self._pieces = self._inflater.feed(data, last=connection.body_ended)
+        return self._next_piece(self._pieces)
+
+    def _next_piece(self, pieces: Iterator[bytes]) -> bytes:
+        if self.deadline_ns is not None and now_ns() >= self.deadline_ns:
+            raise Overdue
+        piece = next(pieces, None)
+        if piece is None:
+            self._pieces = None
+        return piece or b""
 
     async def finish(self) -> None:
         """Let the connection be reused if the body ends soon; close it otherwise.

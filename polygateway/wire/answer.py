@@ -76,6 +76,11 @@ class _Call:
         return ToolCall(self.id, self.name, arguments, ended and _is_object(arguments))
 
 
+# What a call costs in memory, however short: a limit on bytes alone would let a provider fill
+# gigabytes with calls of one byte each.
+_CALL_BYTES = 512
+
+
 class Answer:
     """What one attempt has received up to now."""
 
@@ -88,7 +93,7 @@ class Answer:
         self.raw_finish_reason: str | None = None
         """The provider's own word; ``None`` until it came, or when content made it void."""
         self.size = 0
-        """Bytes of text, reasoning, refusal and tool calls, as UTF-8."""
+        """Bytes of text, reasoning, refusal and tool calls, and a weight for each call."""
 
         self._attempt = attempt
         self._most = max_bytes
@@ -118,11 +123,12 @@ class Answer:
         """
         if not (piece.id or piece.is_content):
             return None
-        call = self._find(piece) or _Call(len(self._calls))
+        known = self._find(piece)
+        call = known or _Call(len(self._calls))
         new = call.lacks(piece)
-        self._count(*new)
+        self._count(*new, weight=0 if known else _CALL_BYTES)
         call.add(*new)
-        if call.index == len(self._calls):
+        if known is None:
             self._begin(call, piece.key)
         if not piece.is_content:
             return None
@@ -149,8 +155,8 @@ class Answer:
         """Forget the finish reason: content followed it."""
         self.raw_finish_reason = self._finish_reason = None
 
-    def _count(self, *pieces: str) -> None:
-        size = self.size + sum(map(_utf8_length, pieces))
+    def _count(self, *pieces: str, weight: int = 0) -> None:
+        size = self.size + weight + sum(map(_utf8_length, pieces))
         if size > self._most:
             raise Malformed(f"the answer has over {self._most} bytes (limits.max_answer_bytes)")
         self.size = size

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..secret import CUT
+
 
 class Malformed(ValueError):
     """Nothing more can be decoded. The text says what is wrong, with an excerpt of it."""
@@ -9,5 +11,5 @@ class Malformed(ValueError):
 
 def excerpt(text: str, most: int = 200) -> str:
     """Give *text*, cut to *most* characters, and without what cannot be printed in UTF-8."""
-    cut = text if len(text) <= most else f"{text[: most - 1]}…"
+    cut = text if len(text) <= most else f"{text[: most - 1]}{CUT}"
     return cut.encode(errors="replace").decode()

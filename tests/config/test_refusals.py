@@ -341,7 +341,8 @@ def test_headers_may_be_empty_and_hold_blanks_inside() -> None:
         (
             {"a": {"b": [1, datetime.date(2026, 1, 1)]}, "c": math.nan, "d": {CANARY}},
             [
-                f"{place} must be something that JSON can say: no date, nan or inf"
+                f"{place} must be something that JSON can say: no date, nan, inf or half a"
+                " surrogate pair"
                 " (what it holds is not shown)"
                 for place in ("['a']['b'][1]", "['c']", "['d']")
             ],

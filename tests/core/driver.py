@@ -88,13 +88,15 @@ class Drive:
         """Let time pass, and do what is due up to and including *until*."""
         while (wake := self.wake()) is not None and max(wake, self.now) <= until:
             self.tick(max(wake, self.now))
-        self.now = until
+        self.now = max(self.now, until)
 
     def tick(self, now: int) -> None:
         """Wake the planner, which must have nothing more to do at the same time."""
         self.now = now
-        for index in self.alive():
-            self._hear(index)
+        for index, last in self.last.items():
+            if index in self.alive():
+                self.planner.heard(index, _START + last)
+        self._tell_excuses()
         self._carry_out(self.planner.tick(_START + now))
         wake = self.wake()
         assert wake is None or wake > now
@@ -104,12 +106,15 @@ class Drive:
         self._reach(attempt, at)
         news = attempt not in self.last or self.planner.disputed(attempt)
         self.last[attempt] = at
+        self._excused.pop(attempt, None)
         if news:
+            self._tell_excuses()
             self._carry_out(self.planner.content(attempt, _START + at))
 
-    def excuse(self, attempt: int, until: int) -> None:
-        """Let an attempt be one whose silence means nothing before *until*."""
-        self._excused[attempt] = until
+    def finish(self, attempt: int, at: int, *, grace: int = SECOND // 2) -> None:
+        """Let an attempt read its finish reason, after which it is not silent for a while."""
+        self._reach(attempt, at)
+        self._excused[attempt] = at + grace
 
     def end(self, attempt: int, at: int) -> None:
         """Let an attempt come to its proper end."""
@@ -157,13 +162,10 @@ class Drive:
         self.now = at
         assert attempt in self.alive()
 
-    def _hear(self, index: int) -> None:
-        last = self.last.get(index)
-        self.planner.heard(
-            index,
-            None if last is None else _START + last,
-            _START + self._excused[index] if index in self._excused else 0,
-        )
+    def _tell_excuses(self) -> None:
+        for index in self.alive():
+            excused = self._excused.get(index)
+            self.planner.excuse(index, 0 if excused is None else _START + excused)
 
     def _carry_out(self, decisions: Iterable[Decision]) -> None:
         for decision in decisions:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 BASE, MOST = Fraction(1, 2), Fraction(8)
 WAIT, LONGEST = 2, 60
 
+GRACE = SECOND // 2
 NEVER = 10**18
 
 
@@ -107,6 +108,9 @@ class Attempt:
     kind: AttemptKind
     launched: int
     content: list[int] = attrs.field(factory=list[int])
+    finished: int | None = None
+    """When its finish reason came; ``None`` if none did, or content after it."""
+
     became: Literal["running", "empty", "failed", "lost", "won"] = "running"
     failed: int = 0
     why: Kind = NOT_FAILED
@@ -159,18 +163,23 @@ class Model:
                 self._launch(target, "retry")
             else:
                 self._hedge()
-        self.now = until
+        self.now = max(self.now, until)
 
     def content(self, attempt: Attempt) -> None:
         others = [each for each in self.live() if each is not attempt]
         duel = any(each.content for each in self.live())
+        whole = any(each.content and self.now < _excused(each) for each in others)
         attempt.content.append(self.now)
+        attempt.finished = None
         if self.rules.until == "content":
             self._commit(attempt)
-        elif not duel or self.rules.winner == "first-delivered":
+        elif not whole and (not duel or self.rules.winner == "first-delivered"):
             for loser in others:
                 loser.became = "lost"
                 self._decide(Cancel(loser.index, "lost a duel" if duel else "lost the race"))
+
+    def finish(self, attempt: Attempt) -> None:
+        attempt.finished = self.now
 
     def end(self, attempt: Attempt) -> None:
         if attempt.content:
@@ -213,11 +222,12 @@ class Model:
             return None
         reason = self._reason()
         again = [each.at for each in self.refused if each.hedge == reason]
+        gone = [each for each in (*self.failures, *self.empty) if each.kind == "hedge"]
         return max(
             self.now,
             *(self._silent_at(each) for each in self.live()),
             *(at + self._silence(reason) for at in again),
-            *(each.launched + self.rules.after for each in self.failures if each.kind == "hedge"),
+            *(each.launched + self.rules.after for each in gone),
         )
 
     def _reason(self) -> HedgeReason:
@@ -228,8 +238,8 @@ class Model:
 
     def _silent_at(self, attempt: Attempt) -> int:
         if attempt.content:
-            return attempt.content[-1] + self.rules.stall_after
-        return attempt.launched + self.rules.after
+            return max(_excused(attempt), attempt.content[-1] + self.rules.stall_after)
+        return max(_excused(attempt), attempt.launched + self.rules.after)
 
     def _hedge(self) -> None:
         reason, target = self._reason(), self._next_target()
@@ -281,8 +291,8 @@ class Model:
     def _options(self, failed: Attempt, why: Kind, share: Fraction) -> list[Option]:
         again = self._ready(failed.target, share)
         first_here = len(self._failures_of(failed.target)) == 1
-        soon = why.asks <= WAIT if why.asks is not None else why.fluke and first_here
-        options = [again] if why.again and soon else []
+        soon = why.asks <= WAIT if why.asks is not None else why.fluke
+        options = [again] if why.again and soon and first_here else []
         target = self._next_target()
         if target is not None:
             return [*options, Option(target, self.now)]
@@ -314,3 +324,8 @@ class Model:
         self.failed_over = True
         self.tokens.level = max(-self.tokens.burst, self.tokens.level - 1)
         return True
+
+
+def _excused(attempt: Attempt) -> int:
+    """Give until when an attempt is not silent because its finish reason came."""
+    return 0 if attempt.finished is None else attempt.finished + GRACE

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from polygateway.core.backoff import backoff_ns
 
@@ -26,11 +26,15 @@ def test_no_base_means_no_wait_however_often_it_is_doubled() -> None:
     assert [backoff_ns(k, base_ns=0, most_ns=SECOND, share=1.0) for k in (1, 2, 100)] == [0, 0, 0]
 
 
+@pytest.mark.parametrize(("share", "wait"), [(0.0, 3), (0.2, 4), (1.0, 7)])
+def test_a_wait_is_whole_nanoseconds_also_where_half_of_it_is_not(share: float, wait: int) -> None:
+    assert backoff_ns(1, base_ns=7, most_ns=100, share=share) == wait
+
+
 def test_the_first_wait_may_be_the_most() -> None:
     assert backoff_ns(1, base_ns=SECOND, most_ns=SECOND, share=1.0) == SECOND
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 200),
     st.integers(0, 10**12),

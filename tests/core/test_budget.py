@@ -3,7 +3,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import event, given, settings, strategies as st
+from hypothesis import event, given, strategies as st
 
 from polygateway.core.budget import Purse
 
@@ -113,7 +113,6 @@ MILLIONTHS = st.integers(0, 3_000_000)
 ACTS = st.lists(st.sampled_from(["put", "take", "take above half", "charge"]), max_size=200)
 
 
-@settings(deadline=None)
 @given(MILLIONTHS, st.integers(0, 12_000_000), ACTS)
 def test_what_is_taken_beyond_the_charges_never_exceeds_ratio_times_calls_plus_burst(
     fill: int, full: int, acts: list[str]

@@ -92,6 +92,14 @@ def test_what_a_target_asked_for_is_kept_in_nanoseconds(seconds: float, nanoseco
     assert judge(failure(RateLimited, retry_after_s=seconds)).retry_after_ns == nanoseconds
 
 
+@pytest.mark.parametrize("seconds", [1e10, float("9" * 305)])
+def test_an_absurd_wait_is_a_long_one(seconds: float) -> None:
+    century = 100 * 365 * 86_400 * 10**9
+    wait = judge(failure(RateLimited, retry_after_s=seconds)).retry_after_ns
+    assert wait is not None
+    assert century / 4 < wait <= century
+
+
 def test_a_wait_may_be_asked_for_with_any_failure() -> None:
     verdict = judge(failure(ServerError, retry_after_s=7))
     assert verdict == Verdict(again=True, elsewhere=True, fluke=True, retry_after_ns=7 * 10**9)

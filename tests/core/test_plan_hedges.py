@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from polygateway.core.budget import Purse
@@ -9,6 +11,9 @@ from polygateway.core.plan import Launch
 from polygateway.errors import AuthenticationFailed, InvalidRequest, ServerError
 from polygateway.policies import HedgePolicy, RetryPolicy
 from tests.core.driver import SECOND, Drive, Until, failure, limited
+
+if TYPE_CHECKING:
+    from polygateway.stats import RefusalReason
 
 UNTIL: list[Until] = ["content", "end"]
 
@@ -123,28 +128,45 @@ def test_without_hedging_nothing_is_ever_due() -> None:
 @pytest.mark.parametrize("until", UNTIL)
 def test_an_attempt_whose_finish_reason_came_is_not_silent_for_a_while(until: Until) -> None:
     call = Drive(until=until, hedge=HedgePolicy(after_s=5))
-    call.excuse(0, 5 * SECOND + 7)
+    call.finish(0, 5 * SECOND, grace=7)
     call.wait(5 * SECOND + 6)
     assert call.log == [PRIMARY]
     call.wait(5 * SECOND + 7)
     assert call.log[1:] == [(5 * SECOND + 7, Launch(1, "hedge", "ttft"))]
 
 
-def test_content_counts_after_an_excuse_too() -> None:
+def test_neither_is_one_with_content() -> None:
     call = Drive(hedge=HedgePolicy(after_s=5, stall_after_s=3))
     call.content(0, SECOND)
-    call.excuse(0, 4 * SECOND + 500_000_000)
+    call.finish(0, 4 * SECOND)
     call.wait(99 * SECOND)
     assert hedges(call)[0] == (4.5, 1, "stall")
 
 
-# A hedge that failed
+def test_content_after_a_finish_reason_begins_another_silence() -> None:
+    call = Drive(hedge=HedgePolicy(after_s=5, stall_after_s=3))
+    call.content(0, SECOND)
+    call.finish(0, 3_800_000_000)
+    call.wait(4 * SECOND)  # the stall is due, and put off to 4.3
+    call.content(0, 4_100_000_000)
+    call.wait(99 * SECOND)
+    assert hedges(call)[0] == (7.1, 1, "stall")
+
+
+# A hedge that failed, or had nothing to say
 
 
 @pytest.mark.parametrize("failed_ms", [5001, 5400, 9999])
 def test_the_failure_of_a_hedge_is_not_the_reason_for_the_next_one(failed_ms: int) -> None:
     call = Drive(targets=3, hedge=HedgePolicy(after_s=5))
     call.fail(1, failure(ServerError), failed_ms * 1_000_000)
+    call.wait(10 * SECOND)
+    assert hedges(call) == [(5.0, 1, "ttft"), (10.0, 2, "ttft")]
+
+
+def test_nor_is_a_hedge_that_ended_without_content() -> None:
+    call = Drive(targets=3, hedge=HedgePolicy(after_s=5))
+    call.end(1, 6 * SECOND)
     call.wait(10 * SECOND)
     assert hedges(call) == [(5.0, 1, "ttft"), (10.0, 2, "ttft")]
 
@@ -314,6 +336,46 @@ def test_a_refused_rescue_is_asked_for_again_after_another_stall() -> None:
     call.wait(7 * SECOND)
     assert hedges(call) == [(7.0, 1, "stall")]
     assert call.planner.refused == {"budget": 1}
+
+
+@pytest.mark.parametrize(
+    ("policy", "targets", "why"),
+    [
+        (HedgePolicy(after_s=7, stall_after_s=2, max_attempts=1), 2, "max_attempts"),
+        (HedgePolicy(after_s=7, stall_after_s=2, same_target=False), 1, "no_target"),
+        (HedgePolicy(after_s=7, stall_after_s=2), 2, "budget"),
+    ],
+)
+def test_the_silence_after_a_refusal_is_of_the_kind_that_was_refused(
+    policy: HedgePolicy, targets: int, why: RefusalReason
+) -> None:
+    late = Drive(targets=targets, hedge=policy, purse=empty())
+    late.wait(21 * SECOND)
+    assert late.planner.refused == {why: 3}  # at 7, 14 and 21
+    stalled = Drive(targets=targets, hedge=policy, purse=empty())
+    stalled.content(0, SECOND)
+    stalled.wait(7 * SECOND)
+    assert stalled.planner.refused == {why: 3}  # at 3, 5 and 7
+
+
+def test_the_refusal_of_an_early_hedge_does_not_put_off_the_rescue_of_a_stall() -> None:
+    call = Drive(hedge=HedgePolicy(after_s=30, stall_after_s=5), purse=at_half())
+    call.content(0, 31 * SECOND)
+    call.wait(36 * SECOND)
+    assert call.planner.refused == {"budget": 1}
+    assert hedges(call) == [(36.0, 1, "stall")]
+
+
+def test_the_refusal_of_a_rescue_does_not_put_off_the_hedge_of_a_later_attempt() -> None:
+    purse = empty(ratio=10)
+    call = Drive(hedge=HedgePolicy(after_s=5, stall_after_s=60), purse=purse)
+    call.content(0, SECOND)
+    call.wait(61 * SECOND)
+    assert call.planner.refused == {"budget": 1}
+    purse.put()
+    call.fail(0, limited(), 62 * SECOND)  # a retry at once
+    call.wait(67 * SECOND)
+    assert hedges(call) == [(67.0, 1, "ttft")]
 
 
 def test_content_after_a_refusal_is_waited_for_as_ever() -> None:

@@ -19,7 +19,7 @@ from polygateway.errors import (
 )
 from polygateway.policies import HedgePolicy, RetryPolicy
 from tests.core.driver import SECOND, Drive, failure, limited
-from tests.core.model import NEVER, Kind, Model, Rules, Tokens
+from tests.core.model import GRACE, NEVER, Kind, Model, Rules, Tokens
 
 if TYPE_CHECKING:
     from tests.core.model import Attempt
@@ -111,6 +111,13 @@ class Calls(RuleBasedStateMachine):
         attempt = self._reach(pick, delay)
         self.model.content(attempt)
         self.call.content(attempt.index, self.model.now)
+
+    @precondition(somebody_lives)
+    @rule(pick=PICKS, delay=DELAYS)
+    def finish(self, pick: int, delay: int) -> None:
+        attempt = self._reach(pick, delay)
+        self.model.finish(attempt)
+        self.call.finish(attempt.index, self.model.now, grace=GRACE)
 
     @precondition(somebody_lives)
     @rule(pick=PICKS, delay=DELAYS)

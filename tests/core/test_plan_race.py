@@ -147,6 +147,58 @@ def test_under_first_complete_a_hedge_left_alone_without_content_is_raced_from_s
     assert call.log[3:] == [(12 * SECOND, Cancel(1, "lost the race"))]
 
 
+# A finish reason without the end: usage may still follow, and then the answer is whole
+
+
+def test_an_answer_that_is_whole_but_for_its_end_has_won_its_duel() -> None:
+    call = duelling()
+    call.finish(0, 7 * SECOND)
+    call.content(1, 7 * SECOND + 1)
+    call.end(0, 7 * SECOND + 2)
+    assert call.log[2:] == [(7 * SECOND + 2, Commit(0))]
+
+
+def test_a_hedge_that_is_whole_but_for_its_end_has_won_its_duel() -> None:
+    call = duelling("first-complete")
+    call.content(1, 7 * SECOND)
+    call.finish(1, 8 * SECOND)
+    call.content(0, 8 * SECOND + 1)
+    call.end(1, 8 * SECOND + 2)
+    assert call.log[2:] == [(8 * SECOND + 2, Commit(1))]
+
+
+def test_a_finish_reason_holds_content_off_for_a_while_only() -> None:
+    call = duelling()
+    call.finish(0, 7 * SECOND, grace=5)
+    call.content(1, 7 * SECOND + 4)
+    assert len(call.log) == 2
+    call.content(1, 7 * SECOND + 5)
+    assert call.log[2:] == [(7 * SECOND + 5, Cancel(0, "lost a duel"))]
+
+
+def test_content_after_a_finish_reason_decides_like_any_other() -> None:
+    call = duelling()
+    call.finish(0, 7 * SECOND)
+    call.content(0, 7 * SECOND + 1)
+    assert call.log[2:] == [(7 * SECOND + 1, Cancel(1, "lost a duel"))]
+
+
+def test_a_finish_reason_without_content_holds_nothing_off() -> None:
+    call = racing()
+    call.finish(0, 6 * SECOND)
+    call.content(1, 6 * SECOND + 1)
+    assert call.log[2:] == [(6 * SECOND + 1, Cancel(0, "lost the race"))]
+
+
+@pytest.mark.parametrize("until", UNTIL)
+def test_nobodys_own_finish_reason_holds_off_its_content(until: Until) -> None:
+    call = racing(until)
+    call.finish(1, 6 * SECOND)
+    call.content(1, 6 * SECOND + 1)
+    decided = Commit(1) if until == "content" else Cancel(0, "lost the race")
+    assert call.log[2:] == [(6 * SECOND + 1, decided)]
+
+
 # Who is in front
 
 

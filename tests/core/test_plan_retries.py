@@ -214,8 +214,10 @@ def test_of_backoff_and_request_the_longer_wait_wins() -> None:
     assert retries == [(1.25, HERE), (1.25, HERE), (2, HERE)]
 
 
-def test_a_target_that_takes_us_again_soon_is_waited_for_each_time() -> None:
-    assert fail_in_turn(call_of(), *[limited(2)] * 3) == [(2, HERE)] * 3
+def test_a_target_that_takes_us_again_soon_is_waited_for_once_while_another_is_left() -> None:
+    # Whoever refuses again after it said that it would take us must not keep the call from others.
+    assert fail_in_turn(call_of(), *[limited(2)] * 2) == [(2, HERE), (0, THERE)]
+    assert fail_in_turn(call_of(targets=1), *[limited(2)] * 3) == [(2, HERE)] * 3
 
 
 def test_with_all_targets_used_the_one_that_failed_last_is_tried_again() -> None:
@@ -254,6 +256,22 @@ def test_what_a_target_said_last_counts() -> None:
 
 def test_a_target_that_wants_too_long_a_wait_is_passed_over_though_it_failed_last() -> None:
     assert fail_in_turn(call_of(), limited(10), limited(61)) == [(0, THERE), (9, HERE)]
+
+
+def test_of_two_that_failed_in_one_moment_the_last_is_waited_for_if_it_is_worth_it() -> None:
+    call = Drive(hedge=HedgePolicy(max_attempts=2))
+    call.fail(0, limited(30), 6 * SECOND)
+    call.fail(1, limited(1), 6 * SECOND)
+    call.wait(7 * SECOND)
+    assert call.log[2:] == [(7 * SECOND, Launch(1, "retry"))]
+
+
+def test_where_no_wait_is_allowed_a_target_that_asked_for_none_is_tried_again() -> None:
+    policy = RetryPolicy(retry_after_max_s=0)
+    assert fail_in_turn(call_of(targets=1, retry=policy), limited()) == [(0.375, HERE)]
+    call = call_of(targets=1, retry=policy)
+    fail_in_turn(call, limited(3))
+    assert call.outcome == Fail(0, "no_target")
 
 
 def test_a_target_that_lost_a_race_may_be_tried_again_at_once() -> None:
@@ -378,6 +396,15 @@ def test_a_second_try_of_the_same_target_needs_a_token() -> None:
     call = call_of(targets=1, purse=purse)
     call.fail(0, SERVER_ERROR, SECOND)
     assert call.log[1:] == [(SECOND, Fail(0, "budget"))]
+
+
+@pytest.mark.parametrize("error", [SERVER_ERROR, limited(1)])
+def test_where_a_second_try_cannot_be_paid_the_failover_still_is_free(error: Failure) -> None:
+    purse = empty_purse()
+    call = call_of(targets=3, purse=purse)
+    assert fail_in_turn(call, error, error) == [(0, THERE)]
+    assert purse.level == -1
+    assert call.outcome == Fail(1, "budget")
 
 
 def test_a_failover_to_a_target_that_the_call_has_used_needs_a_token() -> None:

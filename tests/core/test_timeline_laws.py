@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
-from hypothesis import assume, event, given, settings, strategies as st, target
+from hypothesis import assume, event, given, strategies as st, target
 
 from polygateway.core.timeline import Timeline
 from tests.oracle import Read, brute_force
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from polygateway.core.timeline import Figures
-
-properties = settings(deadline=None)
 
 STREAMS = streams(st.sampled_from([0, 1, 1, 2]))
 CHUNK_BY_CHUNK = streams(st.just(1), min_size=2)
@@ -61,7 +59,6 @@ def sums(seen: Figures) -> Whole:
     )
 
 
-@settings(properties, max_examples=300)
 @given(SMALL_STREAMS)
 def test_at_every_moment_the_figures_are_those_of_the_brute_force(stream: Stream) -> None:
     followed = Timeline(START, stream.threshold)
@@ -74,7 +71,6 @@ def test_at_every_moment_the_figures_are_those_of_the_brute_force(stream: Stream
     event(f"stalls: {followed.figures().stall_count}")
 
 
-@properties
 @given(STREAMS)
 def test_what_flowed_and_what_stood_still_are_the_whole(stream: Stream) -> None:
     seen = whole(stream.figures())
@@ -85,7 +81,6 @@ def test_what_flowed_and_what_stood_still_are_the_whole(stream: Stream) -> None:
     assert (seen.longest >= stream.threshold) == (seen.stalls > 0)
 
 
-@properties
 @given(STREAMS)
 def test_the_counts_of_stalls_are_bounded_by_each_other_and_by_the_stall(stream: Stream) -> None:
     seen = whole(stream.figures())
@@ -94,7 +89,6 @@ def test_the_counts_of_stalls_are_bounded_by_each_other_and_by_the_stall(stream:
     assert (seen.stall > 0) == (seen.gaps > 0) == (seen.stalls > 0)
 
 
-@properties
 @given(STREAMS)
 def test_figures_are_missing_together_exactly_below_two_chunks(stream: Stream) -> None:
     seen = attrs.asdict(stream.figures())
@@ -105,7 +99,6 @@ def test_figures_are_missing_together_exactly_below_two_chunks(stream: Stream) -
     assert (followed.first_ns is None) == (followed.last_ns is None) == (count == 0)
 
 
-@properties
 @given(STREAMS, st.integers(1, 10**12))
 def test_a_higher_threshold_sees_no_more_stall_and_the_same_generation(
     stream: Stream, more: int
@@ -118,7 +111,6 @@ def test_a_higher_threshold_sees_no_more_stall_and_the_same_generation(
     assert higher.gaps <= seen.gaps
 
 
-@properties
 @given(STREAMS, st.integers(-START, 10**15))
 def test_when_a_stream_happened_changes_nothing(stream: Stream, shift: int) -> None:
     followed = Timeline(START + shift, stream.threshold)
@@ -127,7 +119,6 @@ def test_when_a_stream_happened_changes_nothing(stream: Stream, shift: int) -> N
     assert followed.figures() == stream.figures()
 
 
-@properties
 @given(STREAMS, st.integers(1, 1000))
 def test_scaling_all_times_scales_the_durations_and_keeps_the_counts(
     stream: Stream, by: int
@@ -150,7 +141,6 @@ def _with_other_order(stream: Stream) -> SearchStrategy[tuple[Stream, Stream]]:
     return st.tuples(st.just(stream), others)
 
 
-@properties
 @given(CHUNK_BY_CHUNK.flatmap(_with_other_order))
 def test_the_order_of_the_gaps_changes_nothing_but_the_number_of_stalls(
     pair: tuple[Stream, Stream],
@@ -160,7 +150,6 @@ def test_the_order_of_the_gaps_changes_nothing_but_the_number_of_stalls(
     assert (one.stalls > 0) == (other.stalls > 0)
 
 
-@properties
 @given(CHUNK_BY_CHUNK, st.data())
 def test_a_stream_that_is_cut_at_a_chunk_is_the_sum_of_its_parts(
     stream: Stream, data: st.DataObject
@@ -181,7 +170,6 @@ def test_a_stream_that_is_cut_at_a_chunk_is_the_sum_of_its_parts(
     )
 
 
-@properties
 @given(STREAMS, st.floats(0, 1))
 def test_keep_alives_within_a_silence_change_nothing(stream: Stream, share: float) -> None:
     def interrupted(gap: Gap) -> list[Gap]:
@@ -191,7 +179,6 @@ def test_keep_alives_within_a_silence_change_nothing(stream: Stream, share: floa
     assert stream.but(interrupted).figures() == stream.figures()
 
 
-@properties
 @given(STREAMS, st.floats(0, 1))
 def test_a_pause_of_the_consumer_may_lie_anywhere_in_a_gap(stream: Stream, share: float) -> None:
     def divided(gap: Gap) -> list[Gap]:
@@ -201,7 +188,6 @@ def test_a_pause_of_the_consumer_may_lie_anywhere_in_a_gap(stream: Stream, share
     assert stream.but(divided).figures() == stream.figures()
 
 
-@properties
 @given(STREAMS)
 def test_how_many_chunks_a_read_is_divided_into_changes_their_count_only(stream: Stream) -> None:
     merged = stream.but(lambda gap: [gap._replace(chunks=min(gap.chunks, 1))])
@@ -210,7 +196,6 @@ def test_how_many_chunks_a_read_is_divided_into_changes_their_count_only(stream:
     assert attrs.evolve(merged.figures(), chunk_count=count) == stream.figures()
 
 
-@properties
 @given(STREAMS, STREAMS, st.data())
 def test_two_timelines_know_nothing_of_each_other(
     one: Stream, other: Stream, data: st.DataObject
@@ -223,7 +208,6 @@ def test_two_timelines_know_nothing_of_each_other(
     assert [followed.figures() for followed in both] == [one.figures(), other.figures()]
 
 
-@properties
 @given(CHUNK_BY_CHUNK)
 def test_a_slow_consumer_never_makes_a_provider_look_slower(stream: Stream) -> None:
     # What the provider does is fixed; a read returns when it is begun and there is something.

@@ -250,7 +250,6 @@ def test_a_connection_that_cannot_be_had_says_why(connect: Connect, text: str) -
         ValueError("my own"),
         RuntimeError(),
         trio.ClosedResourceError(),
-        trio.TooSlowError(),
         ExceptionGroup("several", [OSError("one"), OSError("two")]),
     ],
 )

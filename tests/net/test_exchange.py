@@ -80,7 +80,7 @@ class House:
 async def rest_of(exchange: Exchange) -> bytes:
     body = b""
     while not exchange.ended:
-        body += b"".join(await exchange.read())
+        body += await exchange.read()
     return body
 
 
@@ -130,7 +130,7 @@ def test_an_exchange_gives_head_and_body_and_its_connection_back() -> None:
         assert exchange.had_connection
         assert (head.status, head.headers) == (200, {"content-length": "2"})
         assert house.state == (1, 0)
-        assert list(await exchange.read()) == [b"ok"]
+        assert await exchange.read() == b"ok"
         assert exchange.ended
         await exchange.finish()
         assert house.state == (1, 1)
@@ -387,7 +387,7 @@ def test_what_ends_the_body_too_early_comes_after_its_good_bytes(
     async def main(nursery: trio.Nursery) -> None:
         house = House(nursery, closing_after(CHUNKED, b"2\r\nok\r\n" + b"".join(rest)))
         exchange = await house.opened()
-        assert list(await exchange.read()) == [b"ok"]
+        assert await exchange.read() == b"ok"
         with pytest.raises(error):
             await exchange.read()
         assert not exchange.ended
@@ -440,11 +440,11 @@ def test_flushed_events_come_out_of_a_coded_body_one_by_one() -> None:
         head = CHUNKED[:-2] + b"content-encoding: gzip\r\n\r\n"
         house = House(nursery, serving(head, *chunks, every_s=1))
         exchange = await house.opened()
-        assert list(await exchange.read()) == [b"one"]
-        assert trio.current_time() == 2
-        assert list(await exchange.read()) == [b"two"]
-        assert list(await exchange.read()) == []
-        assert exchange.ended
+        came: list[tuple[float, bytes]] = []
+        while not exchange.ended:
+            if piece := await exchange.read():
+                came.append((trio.current_time(), piece))
+        assert came == [(2, b"one"), (3, b"two")]
 
     run(main)
 
@@ -454,9 +454,39 @@ def test_a_bomb_comes_in_bounded_pieces() -> None:
         body = gzip.compress(bytes(10_000_000))
         house = House(nursery, serving(coded(b"content-encoding: gzip\r\n", body)))
         exchange = await house.opened()
-        sizes = [len(piece) for piece in await exchange.read()]
+        sizes: list[int] = []
+        while not exchange.ended:
+            sizes.append(len(await exchange.read()))
         assert sum(sizes) == 10_000_000
         assert max(sizes) == 64 * 1024
+
+    run(main)
+
+
+def test_between_the_pieces_of_a_bomb_others_have_their_turn_and_the_deadline_holds() -> None:
+    async def main(nursery: trio.Nursery) -> None:
+        body = gzip.compress(bytes(10_000_000))
+        house = House(nursery, serving(coded(b"content-encoding: gzip\r\n", body)))
+        exchange = await house.opened()
+        exchange.deadline_ns = 5_000_000_000
+        turns = 0
+
+        async def another() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await trio.lowlevel.checkpoint()
+
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as others:
+                others.start_soon(another)
+                for _ in range(20):
+                    await exchange.read()
+                scope.cancel()
+        assert turns >= 10
+        await trio.sleep_until(5)
+        with pytest.raises(Overdue):
+            await exchange.read()
 
     run(main)
 
@@ -468,10 +498,9 @@ def test_a_coded_body_that_was_cut_is_damaged_although_its_framing_is_whole(cut:
         body = gzip.compress(b"Once upon")[:-cut]
         house = House(nursery, serving(coded(b"content-encoding: gzip\r\n", body)))
         exchange = await house.opened()
-        pieces = iter(await exchange.read())
-        assert next(pieces) == b"Once upon"
+        assert await exchange.read() == b"Once upon"
         with pytest.raises(CodingError, match="ended before its coding did"):
-            next(pieces)
+            await exchange.read()
 
     run(main)
 
@@ -530,7 +559,7 @@ def test_a_connection_is_reused_if_the_bodys_end_comes_soon_and_closed_otherwise
 
         house = House(nursery, serve)
         exchange = await house.opened()
-        assert list(await exchange.read()) == [b"ok"]
+        assert await exchange.read() == b"ok"
         await exchange.finish()
         assert trio.current_time() <= 0.05
         assert house.state == (int(reused), 1)
@@ -542,7 +571,7 @@ def test_a_peer_that_closes_while_the_end_is_awaited_costs_the_connection() -> N
     async def main(nursery: trio.Nursery) -> None:
         house = House(nursery, closing_after(CHUNKED, b"2\r\nok\r\n"))
         exchange = await house.opened()
-        assert list(await exchange.read()) == [b"ok"]
+        assert await exchange.read() == b"ok"
         await exchange.finish()
         assert house.state == (0, 1)
 
@@ -553,7 +582,7 @@ def test_cancelled_while_the_end_is_awaited_the_connection_is_closed() -> None:
     async def main(nursery: trio.Nursery) -> None:
         house = House(nursery, serving(CHUNKED, b"2\r\nok\r\n"))
         exchange = await house.opened()
-        assert list(await exchange.read()) == [b"ok"]
+        assert await exchange.read() == b"ok"
         with trio.move_on_after(0.02) as scope:
             await exchange.finish()
         assert scope.cancelled_caught
@@ -580,7 +609,7 @@ def test_after_closing_reading_says_so_and_finishing_does_nothing() -> None:
     async def main(nursery: trio.Nursery) -> None:
         house = House(nursery, serving(OK))
         exchange = await house.opened()
-        assert list(await exchange.read()) == [b"ok"]
+        assert await exchange.read() == b"ok"
         exchange.close()
         with pytest.raises(trio.ClosedResourceError):
             await exchange.read()
@@ -663,7 +692,7 @@ def test_closed_while_the_end_is_awaited_finishing_ends_quietly() -> None:
     async def main(nursery: trio.Nursery) -> None:
         house = House(nursery, serving(CHUNKED, b"2\r\nok\r\n"))
         exchange = await house.opened()
-        assert list(await exchange.read()) == [b"ok"]
+        assert await exchange.read() == b"ok"
         async with trio.open_nursery() as waiting:
             waiting.start_soon(exchange.finish)
             await wait_all_tasks_blocked()

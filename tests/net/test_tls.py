@@ -68,7 +68,7 @@ async def whole(connections: Connections) -> bytes:
     await exchange.open(POST, within())
     body = b""
     while not exchange.ended:
-        body += b"".join(await exchange.read())
+        body += await exchange.read()
     await exchange.finish()
     return body
 

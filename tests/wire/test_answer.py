@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from polygateway.stats import CallStats
 
 
-def answer(*, max_bytes: int = 1000) -> Answer:
+def answer(*, max_bytes: int = 100_000) -> Answer:
     return Answer(attempt=3, max_bytes=max_bytes)
 
 
@@ -232,21 +232,30 @@ def test_the_size_counts_utf8_bytes_of_what_is_kept() -> None:
     collected.add_text("refusal", "\ud83c")  # half of a pair that JSON's escapes cut
     assert collected.size == 9 + 3 + 3
     collected.add_call(CallPiece(0, "id", "name", "{}"))
-    assert collected.size == 15 + 2 + 4 + 2
+    # A call costs memory however short it is: each weighs 512 bytes more.
+    assert collected.size == 15 + 512 + 2 + 4 + 2
     collected.add_call(CallPiece(0, "id", "name", "{}"))  # repeated: kept once (litellm#8990)
-    assert collected.size == 23 + 2
+    assert collected.size == 535 + 2
+
+
+def test_calls_of_a_byte_each_cannot_fill_the_memory() -> None:
+    collected = answer(max_bytes=16 * 1024)
+    for index in range(31):
+        collected.add_call(CallPiece(index, "a", "", ""))
+    with pytest.raises(Malformed, match=r"limits\.max_answer_bytes"):
+        collected.add_call(CallPiece(31, "a", "", ""))
 
 
 def test_an_answer_may_have_so_many_bytes_and_not_one_more(stats: CallStats) -> None:
-    collected = answer(max_bytes=6)
+    collected = answer(max_bytes=512 + 6)
     collected.add_text("text", "123")
     collected.add_call(CallPiece(0, "i", "n", "a"))
-    with pytest.raises(Malformed, match=r"over 6 bytes \(limits\.max_answer_bytes\)"):
+    with pytest.raises(Malformed, match=r"over 518 bytes \(limits\.max_answer_bytes\)"):
         collected.add_text("text", "4")
     for piece in (CallPiece(0, None, "", "b"), CallPiece(1, "i", "", "")):
         with pytest.raises(Malformed, match=r"limits\.max_answer_bytes"):
             collected.add_call(piece)
-    assert collected.size == 6
+    assert collected.size == 518
     assert whole(collected, stats).text == "123"
     assert [call.arguments for call in whole(collected, stats).tool_calls] == ["a"]
 
@@ -274,5 +283,5 @@ def test_no_argument_is_lost_and_each_chunk_s_position_is_its_call_s(
     calls = whole(collected, stats).tool_calls
     assert [call.arguments for call in calls] == [arguments.get(i, "") for i in range(len(calls))]
     assert collected.size == sum(
-        len(call.id or "") + len(call.name) + len(call.arguments) for call in calls
+        512 + len(call.id or "") + len(call.name) + len(call.arguments) for call in calls
     )

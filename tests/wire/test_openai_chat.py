@@ -413,7 +413,7 @@ def test_an_answer_over_its_limit_is_a_violation_and_what_fitted_is_kept() -> No
 
 
 def test_calls_before_the_one_over_the_limit_are_given() -> None:
-    reply = decoder(limits=Limits(max_answer_bytes=4))
+    reply = decoder(limits=Limits(max_answer_bytes=512 + 4))
     calls = [call(i, function={"name": "f", "arguments": "12"}) for i in range(2)]
     assert shown(reply.feed(delta(tool_calls=calls))) == ["tool_call:12"]
     assert reply.phase is Phase.FAILED
