@@ -135,7 +135,7 @@ class Gateway:
         if self._closed:
             raise GatewayClosed("this gateway was left: call it inside its block")
         config = self._config
-        if not isinstance(model, str) or model not in config.models:
+        if model not in tuple(config.models):  # a tuple, for what cannot be hashed
             raise ConfigurationError(
                 f"model {model!r} is not configured {nearest(model, config.models)}"
             )
