@@ -249,7 +249,7 @@ class StreamBroken(GatewayError):
         super().__init__(message)
         self.kind: ErrorKind = cause.kind
         self.retryable: bool = cause.retryable
-        self.__cause__ = cause
+        self.__cause__: BaseException | None = cause
 
 
 class InternalError(GatewayError):

@@ -79,7 +79,7 @@ class Exchange:
         self.deadline_ns: int | None = None
         """When :meth:`read` gives up; ``None`` for never. Set it before each read."""
 
-        self.had_connection = False
+        self.had_connection: bool = False
         """Whether there ever was a connection."""
 
     async def open(self, post: Post, deadlines: Deadlines) -> ResponseHead:

@@ -65,10 +65,10 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
     def __init__(self, origin: httpcore.Origin, stream: TimedStream) -> None:
         super().__init__(origin, stream)
         self.timed = stream
-        self.exchanges = 0
+        self.exchanges: int = 0
         """Requests sent."""
 
-        self.body_ended = False
+        self.body_ended: bool = False
         """Whether the current response's end came."""
 
         self._violation: h11.RemoteProtocolError | None = None

@@ -91,10 +91,10 @@ class TimedStream(httpcore.AsyncNetworkStream):
         ended by its deadline or was cancelled.
         """
 
-        self.received = 0
+        self.received: int = 0
         """Bytes received since the current exchange began."""
 
-        self.ended = False
+        self.ended: bool = False
         """Whether the peer has closed its side."""
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:

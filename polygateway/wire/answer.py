@@ -89,10 +89,10 @@ class Answer:
         """The provider's id of this answer; ``None`` until it came."""
         self.model: str | None = None
         """The model's name as the provider said it; ``None`` until it came."""
-        self.usage = Usage()
+        self.usage: Usage = Usage()
         self.raw_finish_reason: str | None = None
         """The provider's own word; ``None`` until it came, or when content made it void."""
-        self.size = 0
+        self.size: int = 0
         """Bytes of text, reasoning, refusal and tool calls, and a weight for each call."""
 
         self._attempt = attempt

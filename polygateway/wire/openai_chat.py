@@ -133,10 +133,10 @@ class ChatDecoder:
     """Decodes one reply; see :class:`Decoder`."""
 
     def __init__(self, *, attempt: int, content_type: str, limits: Limits) -> None:
-        self.answer = Answer(attempt=attempt, max_bytes=limits.max_answer_bytes)
-        self.phase = Phase.OPEN
+        self.answer: Answer = Answer(attempt=attempt, max_bytes=limits.max_answer_bytes)
+        self.phase: Phase = Phase.OPEN
         self.fault: Fault | None = None
-        self.content_events = 0
+        self.content_events: int = 0
         self._empty_events = 0
         self._body = Body(content_type, limits)
         self._has_content = False  # the event that is being taken

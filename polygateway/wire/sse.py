@@ -45,7 +45,7 @@ class SSEDecoder:
     """Decodes one stream."""
 
     def __init__(self, max_event_bytes: int) -> None:
-        self.keepalives = 0
+        self.keepalives: int = 0
         """Comments seen up to now."""
 
         self._most = max_event_bytes
