@@ -152,7 +152,8 @@ class Number:
             )
             if bound != unbounded
         ]
-        return " ".join(["a whole number" if self.whole else "a number", " and ".join(bounds)])
+        number = "a whole number" if self.whole else "a number"
+        return " ".join([number, *filter(None, [" and ".join(bounds)])])
 
 
 @attrs.frozen

@@ -76,9 +76,9 @@ class _Call:
         return ToolCall(self.id, self.name, arguments, ended and _is_object(arguments))
 
 
-# What a call costs in memory, however short: a limit on bytes alone would let a provider fill
-# gigabytes with calls of one byte each.
-_CALL_BYTES = 512
+# What another call or choice costs in memory, however short: a limit on bytes alone would let a
+# provider fill gigabytes with calls of one byte each.
+_BEGINNING = 512
 
 
 class Answer:
@@ -126,7 +126,7 @@ class Answer:
         known = self._find(piece)
         call = known or _Call(len(self._calls))
         new = call.lacks(piece)
-        self._count(*new, weight=0 if known else _CALL_BYTES)
+        self._count(*new, begins=known is None)
         call.add(*new)
         if known is None:
             self._begin(call, piece.key)
@@ -134,6 +134,14 @@ class Answer:
             return None
         delta = ToolCallDelta(call.index, call.id, call.name)
         return Chunk("tool_call", piece.arguments, self._attempt, delta)
+
+    def pass_over(self, *pieces: str, begins: bool) -> None:
+        """Count content of another choice, which is not kept; *begins* with its first piece.
+
+        Raises:
+            Malformed: the answer would exceed its limit.
+        """
+        self._count(*pieces, begins=begins)
 
     def identify(self, *, id: str, model: str) -> None:
         """Keep the first id and the first model name that are not empty."""
@@ -155,8 +163,8 @@ class Answer:
         """Forget the finish reason: content followed it."""
         self.raw_finish_reason = self._finish_reason = None
 
-    def _count(self, *pieces: str, weight: int = 0) -> None:
-        size = self.size + weight + sum(map(_utf8_length, pieces))
+    def _count(self, *pieces: str, begins: bool = False) -> None:
+        size = self.size + begins * _BEGINNING + sum(map(_utf8_length, pieces))
         if size > self._most:
             raise Malformed(f"the answer has over {self._most} bytes (limits.max_answer_bytes)")
         self.size = size

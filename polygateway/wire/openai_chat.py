@@ -253,8 +253,11 @@ class ChatDecoder:
         if texts or any(piece.is_content for piece in calls):
             self._has_content = True
             self._reopen(index)
+        begins = index not in self._finished
         self._finished.setdefault(index, False)
         if index > 0:
+            pieces = [*(text for _, text in texts), *(piece.arguments for piece in calls)]
+            self.answer.pass_over(*pieces, begins=begins)
             return
         for kind, text in texts:
             chunks.append(self.answer.add_text(kind, text))

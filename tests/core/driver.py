@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from polygateway.core.plan import Decision
 
 SECOND = 1_000_000_000
+GRACE = SECOND // 2
 
 Until: TypeAlias = Literal["content", "end"]
 
@@ -101,18 +102,21 @@ class Drive:
         wake = self.wake()
         assert wake is None or wake > now
 
-    def content(self, attempt: int, at: int) -> None:
-        """Let an attempt read content, which is reported only if it is first or disputed."""
+    def content(self, attempt: int, at: int, *, finished: bool = False) -> None:
+        """Let an attempt read content, which is reported only if it is first or disputed.
+
+        With *finished* its finish reason came with it, else one that came before is void.
+        """
         self._reach(attempt, at)
         news = attempt not in self.last or self.planner.disputed(attempt)
         self.last[attempt] = at
-        self._excused.pop(attempt, None)
+        self._excused[attempt] = at + GRACE if finished else 0
         if news:
             self._tell_excuses()
             self._carry_out(self.planner.content(attempt, _START + at))
 
-    def finish(self, attempt: int, at: int, *, grace: int = SECOND // 2) -> None:
-        """Let an attempt read its finish reason, after which it is not silent for a while."""
+    def finish(self, attempt: int, at: int, *, grace: int = GRACE) -> None:
+        """Let an attempt read its finish reason alone, after which it is not silent for a while."""
         self._reach(attempt, at)
         self._excused[attempt] = at + grace
 
@@ -164,8 +168,7 @@ class Drive:
 
     def _tell_excuses(self) -> None:
         for index in self.alive():
-            excused = self._excused.get(index)
-            self.planner.excuse(index, 0 if excused is None else _START + excused)
+            self.planner.excuse(index, _START + self._excused.get(index, 0))
 
     def _carry_out(self, decisions: Iterable[Decision]) -> None:
         for decision in decisions:

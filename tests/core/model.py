@@ -14,7 +14,7 @@ import attrs
 from polygateway.core.plan import Cancel, Commit, Fail, Launch
 from polygateway.policies import Winner
 from polygateway.stats import AttemptKind, HedgeReason, RefusalReason
-from tests.core.driver import SECOND, Until
+from tests.core.driver import GRACE, SECOND, Until
 
 if TYPE_CHECKING:
     from polygateway.core.plan import Decision
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 BASE, MOST = Fraction(1, 2), Fraction(8)
 WAIT, LONGEST = 2, 60
 
-GRACE = SECOND // 2
 NEVER = 10**18
 
 
@@ -165,12 +164,12 @@ class Model:
                 self._hedge()
         self.now = max(self.now, until)
 
-    def content(self, attempt: Attempt) -> None:
+    def content(self, attempt: Attempt, *, finished: bool) -> None:
         others = [each for each in self.live() if each is not attempt]
         duel = any(each.content for each in self.live())
         whole = any(each.content and self.now < _excused(each) for each in others)
         attempt.content.append(self.now)
-        attempt.finished = None
+        attempt.finished = self.now if finished else None
         if self.rules.until == "content":
             self._commit(attempt)
         elif not whole and (not duel or self.rules.winner == "first-delivered"):

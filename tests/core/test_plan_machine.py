@@ -19,7 +19,7 @@ from polygateway.errors import (
 )
 from polygateway.policies import HedgePolicy, RetryPolicy
 from tests.core.driver import SECOND, Drive, failure, limited
-from tests.core.model import GRACE, NEVER, Kind, Model, Rules, Tokens
+from tests.core.model import NEVER, Kind, Model, Rules, Tokens
 
 if TYPE_CHECKING:
     from tests.core.model import Attempt
@@ -106,18 +106,18 @@ class Calls(RuleBasedStateMachine):
         self._pass_time(self.model.now + delay)
 
     @precondition(somebody_lives)
-    @rule(pick=PICKS, delay=DELAYS)
-    def content(self, pick: int, delay: int) -> None:
+    @rule(pick=PICKS, delay=DELAYS, finished=st.booleans())
+    def content(self, pick: int, delay: int, finished: bool) -> None:
         attempt = self._reach(pick, delay)
-        self.model.content(attempt)
-        self.call.content(attempt.index, self.model.now)
+        self.model.content(attempt, finished=finished)
+        self.call.content(attempt.index, self.model.now, finished=finished)
 
     @precondition(somebody_lives)
     @rule(pick=PICKS, delay=DELAYS)
     def finish(self, pick: int, delay: int) -> None:
         attempt = self._reach(pick, delay)
         self.model.finish(attempt)
-        self.call.finish(attempt.index, self.model.now, grace=GRACE)
+        self.call.finish(attempt.index, self.model.now)
 
     @precondition(somebody_lives)
     @rule(pick=PICKS, delay=DELAYS)

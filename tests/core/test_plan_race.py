@@ -190,11 +190,16 @@ def test_a_finish_reason_without_content_holds_nothing_off() -> None:
     assert call.log[2:] == [(6 * SECOND + 1, Cancel(0, "lost the race"))]
 
 
+def test_content_that_comes_with_its_finish_reason_decides_too() -> None:
+    call = duelling()
+    call.content(0, 7 * SECOND, finished=True)
+    assert call.log[2:] == [(7 * SECOND, Cancel(1, "lost a duel"))]
+
+
 @pytest.mark.parametrize("until", UNTIL)
-def test_nobodys_own_finish_reason_holds_off_its_content(until: Until) -> None:
+def test_the_first_content_may_come_with_its_finish_reason(until: Until) -> None:
     call = racing(until)
-    call.finish(1, 6 * SECOND)
-    call.content(1, 6 * SECOND + 1)
+    call.content(1, 6 * SECOND + 1, finished=True)
     decided = Commit(1) if until == "content" else Cancel(0, "lost the race")
     assert call.log[2:] == [(6 * SECOND + 1, decided)]
 

@@ -419,6 +419,14 @@ def test_calls_before_the_one_over_the_limit_are_given() -> None:
     assert reply.phase is Phase.FAILED
 
 
+def test_choices_that_nobody_asked_for_cannot_fill_the_memory() -> None:
+    reply = decoder(limits=Limits(max_answer_bytes=10_000))
+    for index in range(1, 1000):
+        reply.feed(delta(index=index, content="x"))
+    assert reply.phase is Phase.FAILED
+    assert reply.content_events <= 20
+
+
 def test_an_event_over_its_limit_is_a_violation_also_before_it_ends() -> None:
     reply = decoder(limits=Limits(max_event_bytes=200))
     assert shown(reply.feed(delta(content="a") + b"data: " + b"x" * 195)) == ["text:a"]
