@@ -199,6 +199,8 @@ class Attempt:
         self.head = head = await self._exchange.open(post, self._deadlines())
         if head.status != 200:
             body = await self._read_refusal()
+            if self._exchange.ended:
+                await self._exchange.finish()
             fault = self.route.dialect.refusal(head.status, head.headers, body)
             raise self._fault(fault, f"answered {head.status}")
         self.decoder = self.route.dialect.decoder(

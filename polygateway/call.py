@@ -196,12 +196,14 @@ class Call:
     def interrupted(self, front: Attempt | None) -> DeadlineExceeded | GatewayClosed:
         """Say what ended the call from outside while *front* was ahead."""
         error: DeadlineExceeded | GatewayClosed
+        model = self.order.model
         count = f"{len(self.attempts)} attempt{'s' if len(self.attempts) != 1 else ''}"
         if self.shut_down:
-            error = GatewayClosed(f"the gateway was left while the call ran ({count})")
+            error = GatewayClosed(f"the gateway was left while the call to {model!r} ran ({count})")
         else:
             error = DeadlineExceeded(
-                f"the call took longer than {self.order.deadline_s:g} s (deadline_s; {count})"
+                f"the call to {model!r} took longer than {self.order.deadline_s:g} s"
+                f" (deadline_s; {count})"
             )
         error.__cause__ = self.failures[-1] if self.failures else None
         return self.describe(error, front)

@@ -125,7 +125,7 @@ _NOT_TRIED: dict[RefusalReason, str] = {
     "deadline": "not retried: the call's deadline comes first (deadline_s)",
     "max_attempts": "not hedged: enough attempts (hedge.max_attempts)",
     "max_retries": "not retried: enough retries (retry.max_retries)",
-    "no_target": "not retried: the model has no other target",
+    "no_target": "not retried: no target is left that may be tried (retry.retry_after_max_s)",
 }
 
 

@@ -153,7 +153,7 @@ class _Race:
         for attempt, report in reports:
             if self._call.gate.may_speak(attempt.index):
                 self._take(attempt, report)
-        if self._outcome is None:
+        if self._outcome is None and not self._call.shut_down:
             self._tick(now_ns())
 
     def _take(self, attempt: Attempt, report: Report) -> None:

@@ -59,7 +59,7 @@ class CallOptions(TypedDict, total=False):
     """Seconds that the call may take on the wall clock, the consumer's time included."""
 
     hedge_policy: HedgePolicy | None
-    """Instead of the configured one, for this call."""
+    """Instead of the configured one, for this call; the purse stays the model's."""
 
     retry_policy: RetryPolicy | None
     """Instead of the configured one, for this call."""
@@ -124,7 +124,9 @@ def _or_none_at_all(table: Mapping[str, V] | None) -> Mapping[str, V]:
 
 def _unknown(name: str) -> str:
     if name == "stream":
-        return "complete() gives whole answers: for chunks use `async with gw.stream(...)`"
+        return (
+            "stream=True is not needed: gw.stream(...) gives chunks, gw.complete(...) whole answers"
+        )
     return f"{name!r} is no option of a call {nearest(name, CallOptions.__annotations__)}"
 
 

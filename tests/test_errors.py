@@ -146,7 +146,7 @@ def test_a_busy_gateway_is_not_the_fault_of_an_attempt() -> None:
         ("deadline", "deadline_s"),
         ("max_attempts", "hedge.max_attempts"),
         ("max_retries", "retry.max_retries"),
-        ("no_target", "the model has no other target"),
+        ("no_target", "no target is left"),
     ],
 )
 def test_why_nothing_more_was_tried_is_in_the_text(reason: RefusalReason, told: str) -> None:

@@ -586,6 +586,12 @@ def test_a_target_that_refuses_again_is_left_for_one_that_stands_ready() -> None
     assert len(eu.log) == 2
 
 
+def test_a_refusal_gives_its_connection_back() -> None:
+    eu = ScriptedProvider(status(500), answer(*FRESH))
+    assert run_complete({"eu": eu}, retry=AT_ONCE).text == "The tide turns."
+    assert [each.connection for each in eu.log] == [0, 0]
+
+
 def test_an_invalid_request_is_sent_once() -> None:
     eu, us = ScriptedProvider(status(400)), fresh()
     error = run_complete({"eu": eu, "us": us}).failure

@@ -558,7 +558,8 @@ def test_a_close_that_fails_under_a_cancelled_nursery_of_the_block_is_told_too()
 
 def test_a_close_that_fails_behind_a_failure_is_a_note_on_it() -> None:
     async def main() -> None:
-        async with serve_memory({"eu": ScriptedProvider(status(400))}) as network:
+        refusal: list[Step] = [headers(status=400), cut()]
+        async with serve_memory({"eu": ScriptedProvider(refusal)}) as network:
 
             async def connect(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Stream:
                 return _UnclosableStream(await network.connect(host, port, tls))

@@ -52,6 +52,9 @@ class _History:
     failed: int = 0
     """When it failed last."""
 
+    order: int = 0
+    """How many failures the call had had then: two can fall into one instant."""
+
     verdict: Verdict | None = None
     """What its last failure means; ``None`` if it has not failed."""
 
@@ -71,6 +74,7 @@ class Targets:
         """Note that an attempt at *target* failed by itself."""
         history = self._histories[target]
         history.failures += 1
+        history.order = sum(each.failures for each in self._histories)
         history.failed = now
         history.verdict = verdict
 
@@ -123,7 +127,7 @@ class Targets:
     def _failed_before(self) -> list[int]:
         longest = ns(self._retry.retry_after_max_s)
         failed = [
-            (history.verdict.silent, -history.failed, target)
+            (history.verdict.silent, -history.order, target)
             for target, history in enumerate(self._histories)
             if history.verdict is not None
             and history.verdict.again

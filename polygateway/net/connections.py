@@ -132,7 +132,7 @@ class Connections:
         try:
             with trio.CancelScope(deadline=trio_deadline(deadline_ns)):
                 stream = await self._connect(where.host, where.port, where.tls)
-                return HTTPConnection(where.origin, TimedStream(stream))
+                return HTTPConnection(where.origin, await _timed(stream))
         except (OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
             raise ConnectionLost(_why(error)) from error
         raise Overdue
@@ -211,11 +211,22 @@ class Lease:
             self._home.give_back(self, connection)
 
 
+async def _timed(stream: trio.abc.Stream) -> TimedStream:
+    """Take charge of *stream*; one that cannot be closed at once is closed as it can be."""
+    try:
+        return TimedStream(stream)
+    except TypeError:
+        await trio.aclose_forcefully(stream)
+        raise
+
+
 def _why(error: Exception) -> str:
     """Say why there is no connection: trio wraps and groups the errors of sockets and of TLS."""
     cause = error.__cause__
     if _is_group(cause):
         return "; ".join(sorted({str(each) for each in cause.exceptions}))
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {cause.verify_message} (the target's ca_file)"
     return str(cause or error) or type(error).__name__
 
 

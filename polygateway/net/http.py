@@ -145,6 +145,8 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
 
     def _what(self, error: Exception) -> str:
         """Say what is wrong. Where its one limit is exceeded, h11 gives a status but no number."""
+        if self.timed.ended:
+            return "what came is no HTTP response, and then the connection ended"
         cause = error.__cause__ or error
         if isinstance(cause, h11.RemoteProtocolError) and cause.error_status_hint == 431:
             limit = self.MAX_INCOMPLETE_EVENT_SIZE // 1024

@@ -10,6 +10,7 @@ class Malformed(ValueError):
 
 
 def excerpt(text: str, most: int = 200) -> str:
-    """Give *text*, cut to *most* characters, and without what cannot be printed in UTF-8."""
+    """Give *text*, cut to *most* characters, with a blank for what cannot be printed."""
     cut = text if len(text) <= most else f"{text[: most - 1]}{CUT}"
-    return cut.encode(errors="replace").decode()
+    shown = "".join(each if each.isprintable() else " " for each in cut)
+    return shown.encode(errors="replace").decode()

@@ -299,10 +299,10 @@ class Model:
 
     def _last_resorts(self) -> list[int]:
         """Give what failed and may be tried again: the latest first, but silent ones last."""
-        last = {each.target: each for each in self.failures}
+        last = {each.target: (order, each) for order, each in enumerate(self.failures)}
         ranked = [
-            (each.why.silent, -each.failed, target)
-            for target, each in last.items()
+            (each.why.silent, -order, target)
+            for target, (order, each) in last.items()
             if each.why.again and (each.why.asks or 0) <= LONGEST
         ]
         return [target for _, _, target in sorted(ranked)]

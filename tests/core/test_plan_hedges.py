@@ -29,18 +29,19 @@ def hedges(call: Drive) -> list[tuple[float, int, str | None]]:
     ]
 
 
-def at_half(burst: float = 10, *, ratio: float = 0) -> Purse:
+def at_half(*, ratio: float = 0) -> Purse:
     """Give a purse that pays for no hedge for a late first content."""
-    purse = Purse(ratio=ratio, burst=burst)
-    while purse.take(above_half=True):
-        pass
-    return purse
+    return spent(5, ratio)
 
 
 def empty(*, ratio: float = 0) -> Purse:
+    return spent(10, ratio)
+
+
+def spent(tokens: int, ratio: float) -> Purse:
     purse = Purse(ratio=ratio, burst=10)
-    while purse.take():
-        pass
+    for _ in range(tokens):
+        assert purse.take()
     return purse
 
 
@@ -393,7 +394,7 @@ def test_refusals_are_counted_by_their_reason() -> None:
         targets=1,
         hedge=HedgePolicy(after_s=5, max_attempts=2),
         retry=RetryPolicy(backoff_base_s=0),
-        purse=at_half(ratio=0),
+        purse=at_half(),
     )
     call.wait(5 * SECOND)  # no token
     call.fail(0, failure(ServerError), 6 * SECOND)  # the second of two attempts

@@ -77,10 +77,10 @@ def fail_in_turn(call: Drive, *failures: Failure, share: float = 0.5) -> list[tu
     return retries
 
 
-def empty_purse(*, burst: float = 100) -> Purse:
-    purse = Purse(ratio=0, burst=burst)
-    while purse.take():
-        pass
+def empty_purse() -> Purse:
+    purse = Purse(ratio=0, burst=2)
+    for _ in range(2):
+        assert purse.take()
     return purse
 
 
@@ -433,3 +433,10 @@ def test_what_is_refused_costs_nothing() -> None:
         fail_in_turn(call_of(targets=1, purse=purse), error)
     fail_in_turn(call_of(retry=RetryPolicy(max_retries=0), purse=purse), SERVER_ERROR)
     assert purse.level == 10
+
+
+def test_of_two_failures_in_one_moment_the_last_one_counts_as_last() -> None:
+    call = Drive(hedge=HedgePolicy(max_attempts=2))
+    call.fail(0, limited(30), 6 * SECOND)
+    call.fail(1, limited(), 6 * SECOND)
+    assert call.wake() == 6 * SECOND + 375_000_000  # the second target's backoff

@@ -173,5 +173,6 @@ def test_only_the_objects_of_an_array_are_read() -> None:
 def test_an_excerpt_is_cut_and_can_be_printed() -> None:
     assert excerpt("abc", 3) == "abc"
     assert excerpt("abcd", 3) == "ab…"
-    assert excerpt("a\ud83c") == "a?"
+    assert excerpt("a\ud83c") == "a "
+    assert excerpt("a\n\x1b[31mb") == "a  [31mb"  # it must not move a terminal's cursor
     assert len(excerpt("x" * 1000)) == 200
