@@ -177,13 +177,17 @@ async def run(case: Case, call: Call) -> Seen:
             return client
 
         async with open_gateway(CONFIG, connect=connect) as gw:
-            start = trio.current_time()
-            try:
-                answer = await call(gw)
-                return Seen("complete", None, answer, trio.current_time() - start)
-            except GatewayError as error:
-                took_s = trio.current_time() - start
-                return Seen(outcome_of(error), error, error.partial, took_s)
+            seen = await outcome(gw, call)
+    return seen
+
+
+async def outcome(gw: Gateway, call: Call) -> Seen:
+    start = trio.current_time()
+    try:
+        answer = await call(gw)
+    except GatewayError as error:
+        return Seen(outcome_of(error), error, error.partial, trio.current_time() - start)
+    return Seen("complete", None, answer, trio.current_time() - start)
 
 
 def outcome_of(error: GatewayError) -> str:
