@@ -235,7 +235,7 @@ class Attempt:
         if decoder.phase is Phase.ENDED:
             return self._ended(chunks, self.timeline.arrived_ns)
         if decoder.phase is Phase.FAILED and decoder.fault is not None:
-            return self._failed(chunks, self._fault(decoder.fault, "broke its stream off"))
+            return self._failed(chunks, self._stream_fault(decoder.fault))
         if self._exchange.ended:
             return self._failed(chunks, self._truncated("the stream ended"))
         if decoder.phase is Phase.OPEN:
@@ -274,7 +274,7 @@ class Attempt:
             return self._silent()
         fault = self.decoder.fault if self.decoder is not None else None
         if fault is not None and fault.error is not ProtocolViolation:
-            return self._fault(fault, "broke its stream off")
+            return self._stream_fault(fault)
         if self.timeline.chunk_count:
             return self._truncated(str(error))
         return self._no_answer(error)
@@ -320,10 +320,18 @@ class Attempt:
             Truncated, f"cut its answer after {chunks}, without its proper end: {why}"
         )
 
+    def _stream_fault(self, fault: Fault) -> AttemptError:
+        ours = fault.error is ProtocolViolation
+        return self._fault(
+            fault, "sent what is no answer" if ours else "reported an error in its stream"
+        )
+
     def _fault(self, fault: Fault, what: str) -> AttemptError:
+        wait = fault.retry_after_s
+        again = "" if wait is None else f" (again in {wait:g} s)"
         failure = self._failure(
             fault.error,
-            f"{what}: {fault.message}",
+            f"{what}: {fault.message}{again}",
             code=fault.code,
             retry_after_s=fault.retry_after_s,
         )

@@ -178,11 +178,11 @@ class Call:
             commit_ms=None if committed is None else _ms(committed - self.started_ns),
         )
 
-    def completion(self, attempt: Attempt) -> Completion | None:
-        """Give what *attempt* has received up to now; ``None`` before the head of its reply."""
+    def completion(self, attempt: Attempt) -> Completion:
+        """Give what *attempt*, whose reply has begun, has received up to now."""
         decoder, head = attempt.decoder, attempt.head
         if decoder is None or head is None:
-            return None
+            raise InternalError(f"{attempt} has no reply (please report it)")
         return decoder.answer.completion(
             target=attempt.route.name,
             request_id=attempt.request_id,

@@ -12,7 +12,7 @@ from ._checks import nearest
 from .call import Call, Order
 from .config import load_config
 from .core.budget import Purse
-from .errors import ConfigurationError, GatewayClosed, InternalError
+from .errors import ConfigurationError, GatewayClosed
 from .net.connections import connect_tcp
 from .race import race
 from .request import CallOptions, Prompt, build_request
@@ -106,10 +106,7 @@ class Gateway:
             await finish(winner.attempt)
         finally:
             self._over(call)
-        completion = call.completion(winner.attempt)
-        if completion is None:
-            raise InternalError("a committed attempt has no reply (please report it)")
-        return completion
+        return call.completion(winner.attempt)
 
     def stream(self, prompt: Prompt, *, model: str, **options: Unpack[CallOptions]) -> StreamBlock:
         """Give a block in which the answer can be read chunk by chunk.

@@ -51,10 +51,7 @@ class CompletionStream:
     @property
     def completion(self) -> Completion:
         """What has been received up to now; final after the end."""
-        completion = self._call.completion(self._attempt)
-        if completion is None:
-            raise InternalError("a committed attempt has no reply (please report it)")
-        return completion
+        return self._call.completion(self._attempt)
 
     @property
     def stats(self) -> CallStats:

@@ -43,6 +43,19 @@ CONFIG = {
     "models": {"m": ["eu"]},
 }
 
+KEYED = {
+    "targets": {
+        "eu": {
+            "dialect": "openai-chat",
+            "base_url": "https://eu.invalid/v1",
+            "model": "x",
+            "api_key_env": "EU_KEY",
+        }
+    },
+    "models": {"m": ["eu"]},
+    "retry": {"max_retries": 0},
+}
+
 
 def refused(call: Callable[[Gateway], Awaitable[object]]) -> str:
     """Give the text with which *call* is refused before any I/O."""
@@ -314,22 +327,11 @@ def test_without_a_key_none_is_sent() -> None:
 def test_a_key_that_a_provider_echoes_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EU_KEY", "sk-canary")
     eu = ScriptedProvider(status(401, {"error": {"message": "wrong key sk-canary"}}))
-    config = {
-        "targets": {
-            "eu": {
-                "dialect": "openai-chat",
-                "base_url": "https://eu.invalid/v1",
-                "model": "x",
-                "api_key_env": "EU_KEY",
-            }
-        },
-        "models": {"m": ["eu"]},
-    }
 
     async def main() -> str:
         async with (
             serve_memory({"eu": eu}) as network,
-            open_gateway(config, connect=network.connect) as gw,
+            open_gateway(KEYED, connect=network.connect) as gw,
         ):
             error = (await complete(gw)).failure
             return f"{error} {error!r} {error.attempts}"
@@ -351,23 +353,11 @@ def test_a_key_whose_echo_is_cut_is_not_shown_in_part(
         page(f"<html>{before}{key}", code=401),
         page(f"<html>{before}{key}"),
     ]
-    config = {
-        "targets": {
-            "eu": {
-                "dialect": "openai-chat",
-                "base_url": "https://eu.invalid/v1",
-                "model": "x",
-                "api_key_env": "EU_KEY",
-            }
-        },
-        "models": {"m": ["eu"]},
-        "retry": {"max_retries": 0},
-    }
 
     async def main() -> str:
         async with (
             serve_memory({"eu": ScriptedProvider(*scripts)}) as network,
-            open_gateway(config, connect=network.connect) as gw,
+            open_gateway(KEYED, connect=network.connect) as gw,
         ):
             errors = [(await complete(gw)).failure for _ in scripts]
         return " ".join(f"{each} {vars(each)} {each.attempts}" for each in errors)

@@ -329,6 +329,20 @@ def test_iterating_after_the_block_is_refused() -> None:
     virtually(body, {"eu": ScriptedProvider(answer(*STORY))})
 
 
+def test_leaving_the_block_wakes_a_task_that_still_reads() -> None:
+    async def body(gw: Gateway, _: MemoryNetwork) -> None:
+        async def read(stream: CompletionStream) -> None:
+            with pytest.raises(trio.ClosedResourceError):
+                await all_of(stream)
+
+        async with trio.open_nursery() as nursery, gw.stream("x", model="m") as stream:
+            nursery.start_soon(read, stream)
+            await trio.sleep(1)
+        assert trio.current_time() == pytest.approx(1)
+
+    virtually(body, {"eu": ScriptedProvider([chunk("Once "), hang()])})
+
+
 def test_two_tasks_at_once_are_refused() -> None:
     async def body(gw: Gateway, _: MemoryNetwork) -> None:
         async with gw.stream("x", model="m") as stream, trio.open_nursery() as nursery:
