@@ -81,7 +81,8 @@ def campaign(session: nox.Session) -> None:
     """Storms at full length, and thousands of examples for every property."""
     install(session, "tests")
     selection = ("-m", "long or not long", "--hypothesis-profile=long", "-n", "auto")
-    session.run("pytest", *selection, *session.posargs)
+    patience = ("-o", "faulthandler_timeout=3600")
+    session.run("pytest", *selection, *patience, *session.posargs)
 
 
 @nox.session(default=False, venv_backend="uv")  # pip cannot choose the oldest

@@ -45,8 +45,8 @@ async def open_gateway(
             the user's configuration folder. ``POLYGATEWAY_SECTION__NAME`` variables go on top of a
             file.
         connect: opens the streams instead of sockets, for tests: ``async (host, port, tls)``, where
-            *tls* is an ``ssl.SSLContext`` or ``None``. The stream must be one of trio's, or have a
-            synchronous ``close()``.
+            *tls* is an ``ssl.SSLContext`` or ``None``. Closing the stream must need no waiting, as
+            trio demands of every ``aclose()`` that is cancelled.
 
     Raises:
         ConfigurationError: the configuration has mistakes, all of them named; or this is not trio.

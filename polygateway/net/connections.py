@@ -132,7 +132,7 @@ class Connections:
         try:
             with trio.CancelScope(deadline=trio_deadline(deadline_ns)):
                 stream = await self._connect(where.host, where.port, where.tls)
-                return HTTPConnection(where.origin, await _timed(stream))
+                return HTTPConnection(where.origin, TimedStream(stream))
         except (OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
             raise ConnectionLost(_why(error)) from error
         raise Overdue
@@ -209,15 +209,6 @@ class Lease:
             self._ended = True
             self.connection = None
             self._home.give_back(self, connection)
-
-
-async def _timed(stream: trio.abc.Stream) -> TimedStream:
-    """Take charge of *stream*; one that cannot be closed at once is closed as it can be."""
-    try:
-        return TimedStream(stream)
-    except TypeError:
-        await trio.aclose_forcefully(stream)
-        raise
 
 
 def _why(error: Exception) -> str:

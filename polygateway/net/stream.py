@@ -30,9 +30,6 @@ def closer(stream: trio.abc.AsyncResource) -> Callable[[], None]:
 
     A loser's socket must be closed in the same step in which it lost, and by whoever decided it.
     TLS says no goodbye: HTTP has an end of its own.
-
-    Raises:
-        TypeError: there is no way to close it without waiting.
     """
     if isinstance(stream, trio.SocketStream):
         return stream.socket.close
@@ -42,10 +39,21 @@ def closer(stream: trio.abc.AsyncResource) -> Callable[[], None]:
         return partial(_close_both, closer(stream.send_stream), closer(stream.receive_stream))
     if isinstance(stream, _Closable):
         return stream.close
-    raise TypeError(
-        f"connect gave a {type(stream).__name__}, which has no synchronous close(): polygateway"
-        " must be able to close a loser's connection at once"
-    )
+    return partial(_close_without_waiting, stream)
+
+
+def _close_without_waiting(stream: trio.abc.AsyncResource) -> None:
+    """Run the stream's ``aclose()`` to where it would wait, and no further.
+
+    trio demands of ``aclose()`` that it closes even when it is cancelled, so by then it has closed,
+    or does so in the ``finally`` that leaving it there runs.
+    """
+    closing = stream.aclose().__await__()
+    try:
+        next(closing)
+    except StopIteration:
+        return
+    closing.close()
 
 
 def _close_both(close_sending: Callable[[], None], close_receiving: Callable[[], None]) -> None:
@@ -74,9 +82,6 @@ class TimedStream(httpcore.AsyncNetworkStream):
 
     The deadline is a time, not a duration, and is set from outside: bytes that arrive do not
     postpone it. A read that is cancelled has taken nothing from the stream.
-
-    Raises:
-        TypeError: the stream cannot be closed without waiting.
     """
 
     def __init__(self, stream: trio.abc.Stream) -> None:

@@ -434,27 +434,46 @@ def test_a_stream_of_another_make_is_closed_by_its_own_close() -> None:
     run_virtual(main)
 
 
-@pytest.mark.parametrize("stapled", [False, True])
-def test_a_stream_that_cannot_be_closed_at_once_is_refused_before_it_is_used(
-    stapled: bool,
-) -> None:
-    async def main() -> None:
-        stream = _Unclosable()
-        with pytest.raises(TypeError, match="_Unclosable, which has no synchronous close"):
-            TimedStream(trio.StapledStream(stream, stream) if stapled else stream)
+class _Other(trio.abc.Stream):
+    """A stream that has nothing but what trio demands, and closes in one of several ways."""
 
-    run_virtual(main)
+    def __init__(self, how: str) -> None:
+        self.how = how
+        self.closed = 0
 
-
-class _Unclosable(trio.abc.Stream):
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        raise NotImplementedError
+        await trio.sleep_forever()
 
     async def wait_send_all_might_not_block(self) -> None:
-        raise NotImplementedError
+        await trio.sleep_forever()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        raise NotImplementedError
+        await trio.sleep(1)
+        return b""
 
     async def aclose(self) -> None:
-        raise NotImplementedError
+        if self.how == "says goodbye first":
+            try:
+                await trio.sleep(1)
+            finally:
+                self.closed += 1
+            return
+        self.closed += 1
+        if self.how == "then has a checkpoint":
+            await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("how", ["at once", "then has a checkpoint", "says goodbye first"])
+@pytest.mark.parametrize("stapled", [False, True])
+def test_a_stream_without_a_close_of_its_own_is_closed_without_waiting(
+    stapled: bool, how: str
+) -> None:
+    async def main() -> None:
+        stream = _Other(how)
+        timed = TimedStream(trio.StapledStream(stream, stream) if stapled else stream)
+        with trio.testing.assert_no_checkpoints():
+            timed.close()
+        assert stream.closed == (2 if stapled else 1)
+        await trio.sleep(1)  # the task and its scopes are as they were
+
+    run_virtual(main)
