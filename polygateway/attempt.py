@@ -134,7 +134,7 @@ class Attempt:
         """When the last read returned."""
 
         self._held_ns = 0
-        """Time since the last content in which nobody was reading."""
+        """Time since the last content, or since the finish reason, in which nobody was reading."""
 
     def __str__(self) -> str:
         return f"attempt {self.index} ({self.kind}) at {self.route.name!r}"
@@ -186,7 +186,7 @@ class Attempt:
     def _read_by_ns(self) -> int:
         """Give the time at which the next read gives up."""
         if self._finish_ns is not None:
-            return self._finish_ns + _GRACE_NS
+            return self._finish_ns + self._held_ns + _GRACE_NS
         if not self.timeline.chunk_count:
             return self._first_by_ns
         # Not what was waited in reads: a flood of keep-alives that is never waited for is no news.
@@ -242,6 +242,7 @@ class Attempt:
             self._finish_ns = None
         elif self._finish_ns is None:
             self._finish_ns = self.timeline.arrived_ns
+            self._held_ns = 0
         return Report(chunks, self.timeline.arrived_ns, content=content)
 
     def _note_content(self) -> bool:

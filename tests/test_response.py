@@ -426,6 +426,24 @@ def test_usage_behind_the_finish_reason_is_in_the_completion() -> None:
     virtually(body, {"eu": ScriptedProvider(script)})
 
 
+def test_a_slow_consumer_still_gets_the_usage_behind_the_finish_reason() -> None:
+    script: list[Step] = [
+        together(chunk("Once."), finish()),
+        silence(0.2),
+        usage(9, 1),
+        silence(0.2),
+        done(),
+    ]
+
+    async def body(gw: Gateway, _: MemoryNetwork) -> None:
+        async with gw.stream("x", model="m") as stream:
+            async for _chunk in stream:
+                await trio.sleep(10)
+        assert stream.completion.usage.input_tokens == 9
+
+    virtually(body, {"eu": ScriptedProvider(script)})
+
+
 # What the application sees of its own errors, and of ours
 
 
