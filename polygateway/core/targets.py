@@ -109,19 +109,21 @@ class Targets:
         Returns:
             The options, the best first.
         """
-        waited_for = [failed] if self._worth_waiting_for(failed, verdict) else []
         fresh = self.fresh(())
         if fresh is None:
-            waited_for += self._failed_before()
-        options = [Option(target, self._ready(target, share)) for target in waited_for]
-        return options if fresh is None else [*options, Option(fresh, now)]
+            return [self._when_ready(target, share) for target in self._failed_before()]
+        elsewhere = Option(fresh, now)
+        if not self._worth_waiting_for(failed, verdict):
+            return [elsewhere]
+        return [self._when_ready(failed, share), elsewhere]
 
     def _worth_waiting_for(self, target: int, verdict: Verdict) -> bool:
         # Only once: whoever refuses again after it said that it would take us is not believed.
         if not verdict.again or self._histories[target].failures > 1:
             return False
         if verdict.retry_after_ns is not None:
-            return verdict.retry_after_ns <= ns(self._retry.wait_for_target_s)
+            longest = min(self._retry.wait_for_target_s, self._retry.retry_after_max_s)
+            return verdict.retry_after_ns <= ns(longest)
         return verdict.fluke
 
     def _failed_before(self) -> list[int]:
@@ -135,7 +137,7 @@ class Targets:
         ]
         return [target for _, _, target in sorted(failed)]
 
-    def _ready(self, target: int, share: float) -> int:
+    def _when_ready(self, target: int, share: float) -> Option:
         history = self._histories[target]
         backoff = backoff_ns(
             history.failures,
@@ -144,4 +146,4 @@ class Targets:
             share=share,
         )
         asked = history.verdict.retry_after_ns if history.verdict is not None else None
-        return history.failed + max(backoff, asked or 0)
+        return Option(target, history.failed + max(backoff, asked or 0))

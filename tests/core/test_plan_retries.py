@@ -440,3 +440,13 @@ def test_of_two_failures_in_one_moment_the_last_one_counts_as_last() -> None:
     call.fail(0, limited(30), 6 * SECOND)
     call.fail(1, limited(), 6 * SECOND)
     assert call.wake() == 6 * SECOND + 375_000_000  # the second target's backoff
+
+
+def test_a_wait_over_the_longest_one_is_not_slept_however_short_it_is() -> None:
+    policy = RetryPolicy(wait_for_target_s=2, retry_after_max_s=1)
+    call = Drive(retry=policy)
+    call.fail(0, limited(1.5), SECOND)
+    assert call.log[-1] == (SECOND, Launch(1, "retry"))
+    call = Drive(targets=1, retry=policy)
+    call.fail(0, limited(1.5), SECOND)
+    assert call.log[-1] == (SECOND, Fail(0, "no_target"))
