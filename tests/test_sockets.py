@@ -92,7 +92,7 @@ async def test_a_stream_over_sockets_is_delivered_whole_and_its_connection_reuse
 
 @pytest.mark.parametrize("ending", [cut(), reset()], ids=["FIN", "RST"])
 async def test_a_connection_that_ends_early_is_never_a_success(ending: Step) -> None:
-    eu = ScriptedProvider([chunk("Once "), silence(0.05), ending])
+    eu = ScriptedProvider([chunk("Once "), silence(0.3), ending])
     with trio.fail_after(20):
         async with (
             serve_tcp({"eu": eu}) as served,
