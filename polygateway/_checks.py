@@ -250,7 +250,10 @@ def _body_mistakes(place: str, value: object) -> Iterator[str]:
     for name in _OWN_BODY_FIELDS:
         if name in table:
             yield f"{place} may not set {name!r}, which polygateway decides"
-    yield from _unsayable(place, table)
+    try:
+        yield from _unsayable(place, table)
+    except RecursionError:
+        yield f"{place} is nested too deeply, or holds itself"
 
 
 def _unsayable(place: str, value: object) -> Iterator[str]:

@@ -9,6 +9,7 @@ import trio
 
 from .core.failures import Failure
 from .core.timeline import Timeline
+from .core.units import ns
 from .errors import (
     AttemptError,
     ConnectFailed,
@@ -111,7 +112,7 @@ class Attempt:
         self.scope: trio.CancelScope = trio.CancelScope()
         """Around the task that reads from it while it races."""
 
-        self.timeline: Timeline = Timeline(self.started_ns, round(policy.stall_threshold_ms * 1e6))
+        self.timeline: Timeline = Timeline(self.started_ns, ns(policy.stall_threshold_ms / 1e3))
         self.head: ResponseHead | None = None
         """Head of its response; ``None`` before it came."""
 
@@ -128,7 +129,7 @@ class Attempt:
         self._policy = policy
         self._limits = limits
         self._exchange = Exchange(route.connections, self.timeline.read)
-        self._first_by_ns = self.started_ns + _ns(policy.ttft_timeout_s)
+        self._first_by_ns = self.started_ns + ns(policy.ttft_timeout_s)
         self._finish_ns: int | None = None
         self._returned_ns = self.started_ns
         """When the last read returned."""
@@ -176,12 +177,20 @@ class Attempt:
         try:
             decoder = self.decoder or await self._open()
             self._exchange.deadline_ns = self._read_by_ns()
-            chunks += decoder.feed(await self._exchange.read())
+            data = await self._exchange.read()
+            self._stop_if_cancelled()
+            chunks += decoder.feed(data)
             if self._exchange.ended:
                 chunks += decoder.close()
         except (AttemptError, *_NETWORK_ERRORS) as error:
+            self._stop_if_cancelled()
             return self._after_error(chunks, error)
         return self._after_read(chunks, decoder)
+
+    def _stop_if_cancelled(self) -> None:
+        # What a read brought that was on its way back then counts for nothing, a failure too.
+        if self.cancel_reason is not None:
+            raise trio.ClosedResourceError(f"{self} was cancelled: {self.cancel_reason}")
 
     def _read_by_ns(self) -> int:
         """Give the time at which the next read gives up."""
@@ -191,7 +200,7 @@ class Attempt:
             return self._first_by_ns
         # Not what was waited in reads: a flood of keep-alives that is never waited for is no news.
         last = self.timeline.last_ns or self.started_ns
-        return last + self._held_ns + _ns(self._policy.stall_timeout_s)
+        return last + self._held_ns + ns(self._policy.stall_timeout_s)
 
     async def _open(self) -> Decoder:
         """Send the request, and give a decoder for its reply."""
@@ -212,8 +221,8 @@ class Attempt:
 
     def _deadlines(self) -> Deadlines:
         return Deadlines(
-            admission_ns=_ns(self._limits.admission_timeout_s),
-            connect_ns=_ns(self._policy.connect_timeout_s),
+            admission_ns=ns(self._limits.admission_timeout_s),
+            connect_ns=ns(self._policy.connect_timeout_s),
             end_ns=self._first_by_ns,
         )
 
@@ -405,7 +414,3 @@ class Attempt:
 
 def _chunks(count: int) -> str:
     return f"{count} chunk{'' if count == 1 else 's'}"
-
-
-def _ns(seconds: float) -> int:
-    return round(seconds * 1e9)

@@ -12,6 +12,7 @@ import trio
 from .attempt import Attempt
 from .core.budget import Purse
 from .core.gate import AttemptState, Gate
+from .core.units import ns
 from .errors import DeadlineExceeded, GatewayClosed, InternalError
 from .messages import ChatRequest
 from .net.clock import now_ns, trio_deadline
@@ -84,9 +85,7 @@ class Call:
         """Whether the gateway was left while the call ran."""
 
         limit = order.deadline_s
-        self.deadline_ns: int | None = (
-            None if limit is None else self.started_ns + round(limit * 1e9)
-        )
+        self.deadline_ns: int | None = None if limit is None else self.started_ns + ns(limit)
         self.scope: trio.CancelScope = trio.CancelScope(deadline=trio_deadline(self.deadline_ns))
         """Around the race: what the deadline and a shutdown cancel."""
 
@@ -265,5 +264,5 @@ def _figures(timeline: Timeline, start_ns: int, end_ns: int | None) -> _Figures:
     }
 
 
-def _ms(ns: int | None) -> float | None:
-    return None if ns is None else ns / 1e6
+def _ms(duration_ns: int | None) -> float | None:
+    return None if duration_ns is None else duration_ns / 1e6

@@ -16,6 +16,7 @@ from polygateway import (
     HedgePolicy,
     RetryPolicy,
     StreamPolicy,
+    Target,
     open_gateway,
 )
 from polygateway.testing import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from polygateway import Message
+    from polygateway.messages import JSON
 
 CONFIG = {
     "targets": {"eu": {"dialect": "openai-chat", "base_url": "http://eu.invalid/v1", "model": "x"}},
@@ -168,6 +170,16 @@ def test_an_unknown_option_is_refused_with_the_nearest_name() -> None:
 def test_text_that_is_no_text_is_refused_with_its_place() -> None:
     messages: list[Message] = [{"role": "user", "content": "half a pair: \ud800"}]
     assert "messages" in refused(lambda gw: gw.complete(messages, model="m"))
+
+
+def test_what_is_nested_too_deeply_is_refused() -> None:
+    deep: dict[str, JSON] = {}
+    for _ in range(5000):
+        deep = {"a": deep}
+    for options in ({"extra": deep}, {"response_format": deep}, {"tools": [deep]}):
+        assert "nested too deeply" in refused_with(**options)
+    with pytest.raises(ConfigurationError, match="extra is nested too deeply"):
+        Target(dialect="openai-chat", base_url="https://x.invalid", model="x", extra=deep)
 
 
 # Opening

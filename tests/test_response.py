@@ -28,6 +28,7 @@ from polygateway import (
     Truncated,
     open_gateway,
 )
+from polygateway.net.exchange import Exchange
 from polygateway.testing import (
     MemoryNetwork,
     ScriptedProvider,
@@ -654,6 +655,30 @@ def test_an_interrupt_in_a_race_reaches_the_application_plain(
         assert network.open_connections == 0
 
     virtually(body, {"eu": ScriptedProvider(answer("Once."))})
+
+
+@pytest.mark.parametrize("late", [error_frame("boom"), chunk("upon"), cut()], ids=str)
+def test_what_was_on_its_way_when_the_gateway_was_left_counts_for_nothing(
+    late: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Exchange.read
+
+    async def body(gw: Gateway, _: MemoryNetwork) -> None:
+        async def read_and_leave(exchange: Exchange) -> bytes:
+            try:
+                return await read(exchange)
+            finally:
+                gw.close()
+
+        async with gw.stream("x", model="m") as stream:
+            await anext(stream)
+            monkeypatch.setattr(Exchange, "read", read_and_leave)
+            with pytest.raises(GatewayClosed) as caught:
+                await anext(stream)
+        (attempt,) = caught.value.attempts
+        assert (attempt.outcome, attempt.error, attempt.chunk_count) == ("cancelled", None, 1)
+
+    virtually(body, {"eu": ScriptedProvider([chunk("Once "), silence(1), late])})
 
 
 def test_leaving_the_gateway_ends_its_calls_with_an_error_of_their_own() -> None:

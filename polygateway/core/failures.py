@@ -19,6 +19,7 @@ from ..errors import (
     ServerError,
     StallTimeout,
 )
+from .units import ns
 
 Failure: TypeAlias = AttemptError | GatewayBusy
 """Whatever one attempt can end with by itself."""
@@ -65,5 +66,5 @@ def judge(failure: Failure) -> Verdict:
         or (isinstance(failure, InvalidRequest) and failure.status == 404),
         fluke=failure.retryable and isinstance(failure, _FLUKES) and not silent,
         silent=silent,
-        retry_after_ns=None if wait is None else round(min(max(wait, 0), _LONGEST_S) * 1e9),
+        retry_after_ns=None if wait is None else ns(min(max(wait, 0), _LONGEST_S)),
     )

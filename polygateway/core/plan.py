@@ -37,7 +37,8 @@ import attrs
 
 from ..stats import AttemptKind, HedgeReason, RefusalReason
 from .failures import judge
-from .targets import Option, Targets, ns
+from .targets import Option, Targets
+from .units import ns
 
 if TYPE_CHECKING:
     from ..policies import HedgePolicy, RetryPolicy

@@ -21,16 +21,12 @@ import attrs
 
 from .backoff import backoff_ns
 from .failures import Verdict
+from .units import ns
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from ..policies import RetryPolicy
-
-
-def ns(seconds: float) -> int:
-    """Give *seconds* in whole nanoseconds."""
-    return round(seconds * 1e9)
 
 
 @attrs.frozen

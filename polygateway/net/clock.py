@@ -6,10 +6,12 @@ import math
 
 import trio
 
+from ..core.units import ns
+
 
 def now_ns() -> int:
     """Give the time of trio's clock in whole nanoseconds."""
-    return round(trio.current_time() * 1e9)
+    return ns(trio.current_time())
 
 
 def trio_deadline(at_ns: int | None) -> float:
