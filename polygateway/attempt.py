@@ -1,8 +1,8 @@
-"""One attempt at one target: request and reply; every failure becomes an outcome."""
+"""One attempt at one target: request and reply, and how far it came."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
@@ -10,39 +10,22 @@ import trio
 from .core.failures import Failure
 from .core.timeline import Timeline
 from .core.units import ns
-from .errors import (
-    AttemptError,
-    ConnectFailed,
-    ConnectTimeout,
-    FirstContentTimeout,
-    GatewayBusy,
-    ProtocolViolation,
-    StallTimeout,
-    Truncated,
-)
+from .diagnosis import NETWORK_ERRORS, Diagnosis
+from .errors import AttemptError
 from .messages import Chunk
 from .net.clock import now_ns
-from .net.connections import NoSlot
-from .net.exchange import ConnectOverdue, Deadlines, Exchange
+from .net.exchange import Deadlines, Exchange
 from .net.http import ConnectionLost, HTTPViolation
-from .net.inflate import CodingError
 from .net.stream import Overdue
 from .wire.dialect import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from .messages import ChatRequest
     from .net.http import ResponseHead
     from .policies import Limits, StreamPolicy
     from .route import Route
     from .stats import AttemptKind, HedgeReason
-    from .wire.dialect import Decoder, Fault
-
-F = TypeVar("F", bound=AttemptError | GatewayBusy)
-
-# What the network part raises for what the network does.
-_NETWORK_ERRORS = (NoSlot, Overdue, ConnectionLost, HTTPViolation, CodingError)
+    from .wire.dialect import Decoder
 
 # After a finish reason usage may follow, and on some wires nothing ever ends the stream.
 _GRACE_NS = 500_000_000
@@ -50,8 +33,6 @@ _GRACE_NS = 500_000_000
 # The text of a refusal helps, but is not worth a wait: its status has said what matters.
 _REFUSAL_NS = 2_000_000_000
 _REFUSAL_BYTES = 64 * 1024
-
-_REQUEST_ID_HEADERS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid")
 
 
 @attrs.frozen
@@ -113,9 +94,6 @@ class Attempt:
         """Around the task that reads from it while it races."""
 
         self.timeline: Timeline = Timeline(self.started_ns, ns(policy.stall_threshold_ms / 1e3))
-        self.head: ResponseHead | None = None
-        """Head of its response; ``None`` before it came."""
-
         self.failure: Failure | None = None
         """What it ended with; ``None`` unless it failed."""
 
@@ -125,6 +103,7 @@ class Attempt:
         self.decoder: Decoder | None = None
         """Holds the answer; ``None`` before the head of a reply with status 200 came."""
 
+        self._diagnosis = Diagnosis(route, index, policy, limits)
         self._request = request
         self._policy = policy
         self._limits = limits
@@ -149,11 +128,14 @@ class Attempt:
         return 0 if self._finish_ns is None else self._finish_ns + 2 * _GRACE_NS
 
     @property
+    def head(self) -> ResponseHead | None:
+        """Head of its response; ``None`` before it came."""
+        return self._diagnosis.head
+
+    @property
     def request_id(self) -> str | None:
         """The provider's id of the request; ``None`` if it gave none."""
-        headers: Mapping[str, str] = self.head.headers if self.head is not None else {}
-        found = next((headers[name] for name in _REQUEST_ID_HEADERS if name in headers), None)
-        return None if found is None else self._scrubbed(found)
+        return self._diagnosis.request_id
 
     # Reading
 
@@ -182,7 +164,7 @@ class Attempt:
             chunks += decoder.feed(data)
             if self._exchange.ended:
                 chunks += decoder.close()
-        except (AttemptError, *_NETWORK_ERRORS) as error:
+        except (AttemptError, *NETWORK_ERRORS) as error:
             self._stop_if_cancelled()
             return self._after_error(chunks, error)
         return self._after_read(chunks, decoder)
@@ -205,13 +187,13 @@ class Attempt:
     async def _open(self) -> Decoder:
         """Send the request, and give a decoder for its reply."""
         post = self.route.post(self._request)
-        self.head = head = await self._exchange.open(post, self._deadlines())
+        self._diagnosis.head = head = await self._exchange.open(post, self._deadlines())
         if head.status != 200:
             body = await self._read_refusal()
             if self._exchange.ended:
                 await self._exchange.finish()
             fault = self.route.dialect.refusal(head.status, head.headers, body)
-            raise self._fault(fault, f"answered {head.status}")
+            raise self._diagnosis.refused(fault)
         self.decoder = self.route.dialect.decoder(
             attempt=self.index,
             content_type=head.headers.get("content-type", ""),
@@ -233,7 +215,7 @@ class Attempt:
         try:
             while not self._exchange.ended and len(body) < _REFUSAL_BYTES:
                 body += await self._exchange.read()
-        except _NETWORK_ERRORS:
+        except NETWORK_ERRORS:
             pass
         return bytes(body[:_REFUSAL_BYTES])
 
@@ -244,9 +226,10 @@ class Attempt:
         if decoder.phase is Phase.ENDED:
             return self._ended(chunks, self.timeline.arrived_ns)
         if decoder.phase is Phase.FAILED and decoder.fault is not None:
-            return self._failed(chunks, self._stream_fault(decoder.fault))
+            return self._failed(chunks, self._diagnosis.broken_off(decoder.fault))
         if self._exchange.ended:
-            return self._failed(chunks, self._truncated("the stream ended"))
+            cut = self._diagnosis.truncated(self.timeline.chunk_count, "the stream ended")
+            return self._failed(chunks, cut)
         if decoder.phase is Phase.OPEN:
             self._finish_ns = None
         elif self._finish_ns is None:
@@ -272,102 +255,10 @@ class Attempt:
             return self._ended(chunks, self.timeline.arrived_ns)
         if isinstance(error, Overdue) and self._finish_ns is not None:
             return self._ended(chunks, self._finish_ns)
-        return self._failed(chunks, self._explain(error))
-
-    def _explain(self, error: Exception) -> Failure:
-        """Put an error into the words of the error tree."""
-        if isinstance(error, AttemptError):
-            return error
-        if isinstance(error, CodingError):
-            return self._failure(ProtocolViolation, f"sent a body that cannot be read: {error}")
-        if isinstance(error, Overdue) and not isinstance(error, ConnectOverdue):
-            return self._silent()
-        fault = self.decoder.fault if self.decoder is not None else None
-        if fault is not None and fault.error is not ProtocolViolation:
-            return self._stream_fault(fault)
-        if self.timeline.chunk_count:
-            return self._truncated(str(error))
-        return self._no_answer(error)
-
-    def _no_answer(self, error: Exception) -> Failure:
-        match error:
-            case NoSlot():
-                limit = self._limits.admission_timeout_s
-                return self._failure(
-                    GatewayBusy,
-                    f"had no free connection slot for {limit:g} s (limits.admission_timeout_s,"
-                    " limits.max_connections_per_target)",
-                )
-            case ConnectOverdue():
-                limit = self._policy.connect_timeout_s
-                return self._failure(
-                    ConnectTimeout, f"gave no connection in {limit:g} s (stream.connect_timeout_s)"
-                )
-            case HTTPViolation():
-                return self._failure(ProtocolViolation, f"does not speak HTTP/1.1: {error}")
-            case _:
-                return self._failure(ConnectFailed, f"gave no answer: {error}")
-
-    def _silent(self) -> Failure:
-        chunks = self.timeline.chunk_count
-        if not chunks:
-            limit = self._policy.ttft_timeout_s
-            return self._failure(
-                FirstContentTimeout, f"sent no content in {limit:g} s (stream.ttft_timeout_s)"
-            )
-        limit = self._policy.stall_timeout_s
-        failure = self._failure(
-            StallTimeout,
-            f"sent no content for {limit:g} s after {_chunks(chunks)} (stream.stall_timeout_s)",
-        )
-        failure.silence_s = limit
-        failure.chunks = chunks
-        return failure
-
-    def _truncated(self, why: str) -> Truncated:
-        chunks = _chunks(self.timeline.chunk_count)
-        return self._failure(
-            Truncated, f"cut its answer after {chunks}, without its proper end: {why}"
-        )
-
-    def _stream_fault(self, fault: Fault) -> AttemptError:
-        ours = fault.error is ProtocolViolation
-        return self._fault(
-            fault, "sent what is no answer" if ours else "reported an error in its stream"
-        )
-
-    def _fault(self, fault: Fault, what: str) -> AttemptError:
-        wait = fault.retry_after_s
-        again = "" if wait is None else f" (again in {wait:g} s)"
-        failure = self._failure(
-            fault.error,
-            f"{what}: {fault.message}{again}",
-            code=fault.code,
-            retry_after_s=fault.retry_after_s,
-        )
-        failure.retryable = failure.retryable and not fault.do_not_retry
-        return failure
-
-    def _failure(
-        self,
-        error: type[F],
-        text: str,
-        *,
-        code: str | None = None,
-        retry_after_s: float | None = None,
-    ) -> F:
-        return error(
-            f"target {self.route.name!r} {self._scrubbed(text)}",
-            target=self.route.name,
-            attempt=self.index,
-            status=None if self.head is None else self.head.status,
-            code=None if code is None else self._scrubbed(code),
-            request_id=self.request_id,
-            retry_after_s=retry_after_s,
-        )
-
-    def _scrubbed(self, text: str) -> str:
-        return text if self.route.key is None else self.route.key.scrub(text)
+        fault = decoder.fault if decoder is not None else None
+        chunk_count = self.timeline.chunk_count
+        failure = self._diagnosis.of(error, chunks=chunk_count, fault=fault)
+        return self._failed(chunks, failure)
 
     def _failed(self, chunks: list[Chunk], failure: Failure) -> Report:
         # Its frames hold the request's headers, and those the key.
@@ -410,7 +301,3 @@ class Attempt:
     def close(self) -> None:
         """Close its connection at once. Closing again does nothing."""
         self._exchange.close()
-
-
-def _chunks(count: int) -> str:
-    return f"{count} chunk{'' if count == 1 else 's'}"

@@ -26,6 +26,7 @@ FLOORS = (
     {"race"},
     {"call"},
     {"attempt"},
+    {"diagnosis"},
     {"route"},
     {"net"},
     {"config"},
