@@ -31,7 +31,7 @@ PURE = "polygateway/core/*,polygateway/wire/*"
 def install(session: nox.Session, group: str, *options: str) -> None:
     """Install the package with every extra, and a dependency group of pyproject.toml."""
     needs = nox.project.dependency_groups(PYPROJECT, group)
-    session.install(*options, ".[cli,testing]", *needs)
+    session.install(*options, ".[cli,otel,prometheus,testing]", *needs)
 
 
 @nox.session

@@ -37,8 +37,9 @@ autodoc_member_order = "bysource"
 autodoc_type_aliases = {
     name: name
     for name in (
-        *("AttemptKind", "ChunkKind", "ErrorKind", "FinishReason", "HedgeReason"),
-        *("JSON", "Message", "Outcome", "RefusalReason", "Winner"),
+        *("AttemptKind", "CallOutcome", "ChunkKind", "Confidence", "ContentKind", "EndKind"),
+        *("ErrorKind", "FinishReason", "HedgeReason", "JSON", "Message", "Outcome", "RateBasis"),
+        *("RateReason", "RefusalReason", "ReplyForm", "StallCause", "WasteConfidence", "Winner"),
     )
 }
 autodoc_typehints_format = "short"

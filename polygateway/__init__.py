@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .aggregates import Distribution, GatewayStats, ModelStats, TargetStats
     from .errors import (
         AttemptError,
         AuthenticationFailed,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
         Message,
         ToolCall,
         ToolCallDelta,
-        Usage,
     )
     from .policies import (
         Config,
@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     )
     from .request import CallOptions, Prompt
     from .response import CompletionStream
-    from .stats import AttemptStats, CallStats
+    from .stats import AttemptStats, CallStats, Stall, Waste
+    from .usage import Usage
 
 __all__ = [
     "AttemptError",
@@ -69,16 +70,19 @@ __all__ = [
     "ContentFiltered",
     "ContextLengthExceeded",
     "DeadlineExceeded",
+    "Distribution",
     "FirstContentTimeout",
     "Gateway",
     "GatewayBusy",
     "GatewayClosed",
     "GatewayError",
+    "GatewayStats",
     "HedgePolicy",
     "InternalError",
     "InvalidRequest",
     "Limits",
     "Message",
+    "ModelStats",
     "Overloaded",
     "Prompt",
     "ProtocolViolation",
@@ -86,21 +90,27 @@ __all__ = [
     "RateLimited",
     "RetryPolicy",
     "ServerError",
+    "Stall",
     "StallTimeout",
     "StreamBroken",
     "StreamPolicy",
     "Target",
+    "TargetStats",
     "ToolCall",
     "ToolCallDelta",
     "Truncated",
     "Usage",
+    "Waste",
     "__version__",
     "open_gateway",
 ]
 
 # From light to heavy. A program that only asks for its version, or a command for its help, should
 # not wait for trio and an HTTP client: each name is loaded when it is first used.
-_MODULES = ("errors", "stats", "messages", "policies", "request", "response", "gateway")
+_MODULES = (
+    *("errors", "usage", "stats", "aggregates"),
+    *("messages", "policies", "request", "response", "gateway"),
+)
 
 
 def __getattr__(name: str) -> object:

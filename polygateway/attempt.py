@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
 from .core.failures import Failure
+from .core.tally import Gap
 from .core.timeline import Timeline
 from .core.units import ns
 from .diagnosis import NETWORK_ERRORS, Diagnosis
@@ -16,15 +18,20 @@ from .messages import Chunk
 from .net.clock import now_ns
 from .net.exchange import Deadlines, Exchange
 from .net.http import ConnectionLost, HTTPViolation
+from .net.lateness import LoopWatch
 from .net.stream import Overdue
+from .usage import Usage
 from .wire.dialect import Phase
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .messages import ChatRequest
     from .net.http import ResponseHead
     from .policies import Limits, StreamPolicy
     from .route import Route
     from .stats import AttemptKind, HedgeReason
+    from .trace import ReplyForm
     from .wire.dialect import Decoder
 
 # After a finish reason usage may follow, and on some wires nothing ever ends the stream.
@@ -33,6 +40,20 @@ _GRACE_NS = 500_000_000
 # The text of a refusal helps, but is not worth a wait: its status has said what matters.
 _REFUSAL_NS = 2_000_000_000
 _REFUSAL_BYTES = 64 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class Watched:
+    """How an attempt is watched."""
+
+    loop: LoopWatch
+    traces: bool
+    """Whether its timeline is to be kept chunk by chunk."""
+
+    on_stall: Callable[[Attempt, Gap | None], None] | None
+    """Told when it stalls, without a gap, and when content has ended a stalled gap, with it.
+    ``None`` if nobody wants to know.
+    """
 
 
 @attrs.frozen
@@ -75,6 +96,7 @@ class Attempt:
         reason: HedgeReason | None,
         policy: StreamPolicy,
         limits: Limits,
+        watched: Watched,
     ) -> None:
         self.route: Route = route
         self.index: int = index
@@ -93,7 +115,15 @@ class Attempt:
         self.scope: trio.CancelScope = trio.CancelScope()
         """Around the task that reads from it while it races."""
 
-        self.timeline: Timeline = Timeline(self.started_ns, ns(policy.stall_threshold_ms / 1e3))
+        self.timeline: Timeline = Timeline(
+            self.started_ns, ns(policy.stall_threshold_ms / 1e3), keeps=watched.traces
+        )
+        self.headers_ns: int | None = None
+        """When the head of its response was complete; ``None`` before."""
+
+        self.in_stall: bool = False
+        """Whether it has been told that it stalls, and not yet that this is over."""
+
         self.failure: Failure | None = None
         """What it ended with; ``None`` unless it failed."""
 
@@ -107,9 +137,13 @@ class Attempt:
         self._request = request
         self._policy = policy
         self._limits = limits
-        self._exchange = Exchange(route.connections, self.timeline.read)
+        self._watched = watched
+        self._exchange = Exchange(route.connections, self._note_read)
         self._first_by_ns = self.started_ns + ns(policy.ttft_timeout_s)
         self._finish_ns: int | None = None
+        self._finish_waited_ns = 0
+        """Time waited from the last content to the finish reason."""
+
         self._returned_ns = self.started_ns
         """When the last read returned."""
 
@@ -137,6 +171,21 @@ class Attempt:
         """The provider's id of the request; ``None`` if it gave none."""
         return self._diagnosis.request_id
 
+    @property
+    def sent_ns(self) -> int | None:
+        """When the last byte of its request was written; ``None`` before."""
+        return self._exchange.sent_ns
+
+    @property
+    def usage(self) -> Usage:
+        """What its provider has counted up to now."""
+        return Usage() if self.decoder is None else self.decoder.answer.counted(ended=self.whole)
+
+    @property
+    def form(self) -> ReplyForm:
+        """What sort of reply it has, as far as it can be told up to now."""
+        return "stream" if self.decoder is None else self.decoder.form
+
     # Reading
 
     async def read(self) -> Report:
@@ -158,8 +207,7 @@ class Attempt:
         chunks: list[Chunk] = []
         try:
             decoder = self.decoder or await self._open()
-            self._exchange.deadline_ns = self._read_by_ns()
-            data = await self._exchange.read()
+            data = await self._read_body()
             self._stop_if_cancelled()
             chunks += decoder.feed(data)
             if self._exchange.ended:
@@ -168,6 +216,38 @@ class Attempt:
             self._stop_if_cancelled()
             return self._after_error(chunks, error)
         return self._after_read(chunks, decoder)
+
+    async def _read_body(self) -> bytes:
+        """Wait for bytes of the reply; if somebody watches, tell of a stall as it begins."""
+        read_by, stalls_at = self._read_by_ns(), self._stalls_at_ns()
+        if stalls_at is not None and stalls_at < read_by:
+            self._exchange.deadline_ns = stalls_at
+            try:
+                return await self._exchange.read()
+            except Overdue:
+                self._begin_stall()
+        self._exchange.deadline_ns = read_by
+        return await self._exchange.read()
+
+    def _stalls_at_ns(self) -> int | None:
+        """Give when the silence will be a stall; ``None`` if nobody wants to know."""
+        timeline, threshold = self.timeline, self.timeline.tally.threshold_ns
+        if self._watched.on_stall is None or self.in_stall or self._finish_ns is not None:
+            return None
+        return now_ns() + threshold - timeline.waited_ns if timeline.chunk_count else None
+
+    def _begin_stall(self) -> None:
+        # Not if the deadline passed between two pieces of a read: then nobody waited.
+        if self.timeline.waited_ns >= self.timeline.tally.threshold_ns:
+            self._tell_stall(None)
+
+    def _tell_stall(self, gap: Gap | None) -> None:
+        if self._watched.on_stall is not None:
+            self._watched.on_stall(self, gap)
+
+    def _note_read(self, asked_ns: int, arrived_ns: int, found: bool) -> None:  # noqa: FBT001
+        late = self._watched.loop.late_ns(asked_ns, arrived_ns) if found else 0
+        self.timeline.read(asked_ns, arrived_ns, late)
 
     def _stop_if_cancelled(self) -> None:
         # What a read brought that was on its way back then counts for nothing, a failure too.
@@ -187,7 +267,10 @@ class Attempt:
     async def _open(self) -> Decoder:
         """Send the request, and give a decoder for its reply."""
         post = self.route.post(self._request)
-        self._diagnosis.head = head = await self._exchange.open(post, self._deadlines())
+        head = await self._exchange.open(post, self._deadlines())
+        self._stop_if_cancelled()
+        self._diagnosis.head = head
+        self.headers_ns = self.timeline.arrived_ns
         if head.status != 200:
             body = await self._read_refusal()
             if self._exchange.ended:
@@ -222,7 +305,7 @@ class Attempt:
     # What it means
 
     def _after_read(self, chunks: list[Chunk], decoder: Decoder) -> Report:
-        content = self._note_content()
+        content = self._note_content(chunks)
         if decoder.phase is Phase.ENDED:
             return self._ended(chunks, self.timeline.arrived_ns)
         if decoder.phase is Phase.FAILED and decoder.fault is not None:
@@ -231,29 +314,38 @@ class Attempt:
             cut = self._diagnosis.truncated(self.timeline.chunk_count, "the stream ended")
             return self._failed(chunks, cut)
         if decoder.phase is Phase.OPEN:
+            self.timeline.alive(decoder.keepalives)
             self._finish_ns = None
         elif self._finish_ns is None:
             self._finish_ns = self.timeline.arrived_ns
+            self._finish_waited_ns = self.timeline.waited_ns
             self._held_ns = 0
         return Report(chunks, self.timeline.arrived_ns, content=content)
 
-    def _note_content(self) -> bool:
+    def _note_content(self, chunks: Sequence[Chunk]) -> bool:
         """Stamp the content that the latest read completed; tell whether there was any."""
-        seen = self.decoder.content_events if self.decoder is not None else 0
-        new = seen - self.timeline.chunk_count
-        self.timeline.content(new)
-        if new:
-            self._held_ns = 0
-        return new > 0
+        decoder = self.decoder
+        if decoder is None or decoder.content_events == self.timeline.chunk_count:
+            return False
+        gap = self.timeline.content(
+            decoder.content_events - self.timeline.chunk_count,
+            chunks,
+            decoder.answer.usage.output_tokens,
+        )
+        self._held_ns = 0
+        if gap is not None:
+            self._tell_stall(gap)
+        return True
 
     def _after_error(self, chunks: list[Chunk], error: Exception) -> Report:
         decoder = self.decoder
         if decoder is not None and isinstance(error, ConnectionLost | HTTPViolation):
             chunks += decoder.close()
-        self._note_content()
+        self._note_content(chunks)
         if decoder is not None and decoder.phase is Phase.ENDED:
             return self._ended(chunks, self.timeline.arrived_ns)
         if isinstance(error, Overdue) and self._finish_ns is not None:
+            self.timeline.waited_ns = self._finish_waited_ns  # the grace is no part of the answer
             return self._ended(chunks, self._finish_ns)
         fault = decoder.fault if decoder is not None else None
         chunk_count = self.timeline.chunk_count
@@ -292,9 +384,13 @@ class Attempt:
         """End it from outside: its task is cancelled and its connection closed, at once."""
         cancelled = now_ns()
         self.cancel_reason = reason
-        self.ended_ns = self.ended_ns or cancelled
         self.scope.cancel(reason=reason)
-        self.close()
+        try:
+            self.close()
+        finally:
+            # A read that was under way ends with the close, and with it the attempt.
+            if self.ended_ns is None:
+                self.ended_ns = max(cancelled, self.timeline.arrived_ns)
         if self._exchange.had_connection:
             self.cancel_to_closed_ns = now_ns() - cancelled
 

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 import trio
 
-from .attempt import Attempt
+from .attempt import Attempt, Watched
 from .core.budget import Purse
 from .core.gate import AttemptState, Gate
 from .core.units import ns
-from .errors import DeadlineExceeded, GatewayClosed, InternalError
+from .errors import DeadlineExceeded, GatewayClosed, GatewayError, InternalError
 from .messages import ChatRequest
+from .narrator import Narrator
 from .net.clock import now_ns, trio_deadline
+from .net.lateness import LoopWatch
 from .policies import HedgePolicy, Limits, RetryPolicy, StreamPolicy
+from .record import attempt_record, call_record
+from .reporting import Audience
 from .route import Route
-from .stats import AttemptStats, CallStats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .core.failures import Failure
-    from .core.plan import Launch
-    from .core.timeline import Timeline
-    from .errors import GatewayError
+    from .core.plan import Launch, Refuse
+    from .instrument import CallOutcome
     from .messages import Completion
-    from .stats import Outcome, RefusalReason
+    from .stats import AttemptStats, CallStats, Outcome, RefusalReason
 
     G = TypeVar("G", bound=GatewayError)
 
@@ -46,6 +49,9 @@ class Order:
     """What was asked for, and by which rules it is to be had."""
 
     model: str
+    streamed: bool
+    """Whether the answer is wanted chunk by chunk."""
+
     routes: Sequence[Route]
     """The model's targets, the primary first."""
 
@@ -59,10 +65,21 @@ class Order:
     """How long the call may take; ``None`` for any time."""
 
 
+@attrs.frozen(kw_only=True)
+class Observers:
+    """Who wants to know how a gateway's calls fare."""
+
+    loop: LoopWatch
+    accounts: Audience
+    """The gateway's own accounts. They are told of the ends of calls only."""
+
+    audience: Audience
+
+
 class Call:
     """Owns the attempts of a call. Times are nanoseconds of the one clock."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: Order, observers: Observers) -> None:
         self.order: Order = order
         self.started_ns: int = now_ns()
         self.committed_ns: int | None = None
@@ -78,8 +95,11 @@ class Call:
         self.failures: list[Failure] = []
         """What attempts failed with, in order; each has the one before it as its cause."""
 
-        self.refused: Mapping[RefusalReason, int] = {}
+        self.refused: Counter[RefusalReason] = Counter()
         """How many hedges that were due did not start, by why."""
+
+        self.error: GatewayError | None = None
+        """What the application is told; ``None`` unless the call failed."""
 
         self.shut_down: bool = False
         """Whether the gateway was left while the call ran."""
@@ -88,6 +108,24 @@ class Call:
         self.deadline_ns: int | None = None if limit is None else self.started_ns + ns(limit)
         self.scope: trio.CancelScope = trio.CancelScope(deadline=trio_deadline(self.deadline_ns))
         """Around the race: what the deadline and a shutdown cancel."""
+
+        self._observers = observers
+        self._narrator = Narrator(observers.audience, model=order.model, stream=order.streamed)
+        self._watched = Watched(
+            loop=observers.loop,
+            traces=self._narrator.wants_traces,
+            on_stall=self._narrator.stalled if self._narrator.hears_stalls else None,
+        )
+        self._subject: Attempt | None = None
+        """The attempt that the error is about; ``None`` if there is none."""
+
+        self._recorded: set[int] = set()
+        """Attempts of whose end was told."""
+
+        self._final: CallStats | None = None
+        """Its figures; ``None`` until it is settled."""
+
+        self._narrator.call_started(self.started_ns, [route.name for route in order.routes])
 
     # Attempts
 
@@ -102,9 +140,16 @@ class Call:
             reason=launch.reason,
             policy=order.stream,
             limits=order.limits,
+            watched=self._watched,
         )
         self.attempts.append(attempt)
+        self._narrator.attempt_started(attempt)
         return attempt
+
+    def refuse(self, refusal: Refuse) -> None:
+        """Note that a hedge was due and did not start."""
+        self.refused[refusal.why] += 1
+        self._narrator.hedge_refused(refusal)
 
     def commit(self, winner: int) -> None:
         """Let *winner* speak from now on, and end every other attempt."""
@@ -112,18 +157,26 @@ class Call:
         self.committed_ns = now_ns()
         with ExitStack() as closing:
             for loser in losers:
-                closing.callback(self.attempts[loser].cancel, "lost the race")
+                closing.callback(self._cancel, self.attempts[loser], "lost the race")
+        self._narrator.committed(self.attempts[winner], self.committed_ns)
 
     def lose(self, attempt: int, reason: str) -> None:
         """Take an attempt out of the open race."""
         self.gate.lose(attempt)
-        self.attempts[attempt].cancel(reason)
+        self._cancel(self.attempts[attempt], reason)
+
+    def _cancel(self, attempt: Attempt, reason: str) -> None:
+        try:
+            attempt.cancel(reason)
+        finally:
+            self._record(attempt)
 
     def fail(self, attempt: Attempt, failure: Failure) -> None:
         """Note that *attempt* ended by its own fault."""
         self.gate.fail(attempt.index)
         failure.__cause__ = self.failures[-1] if self.failures else None
         self.failures.append(failure)
+        self._record(attempt)
 
     def abandon(self, reason: str) -> None:
         """End the call: every attempt that is still under way is cancelled from outside.
@@ -143,7 +196,7 @@ class Call:
         state = self.gate.attempts[attempt.index]
         if state is AttemptState.RUNNING or (state is AttemptState.WON and not attempt.whole):
             self.gate.cancel(attempt.index)
-            attempt.cancel(reason)
+            self._cancel(attempt, reason)
         else:
             attempt.close()
 
@@ -159,23 +212,70 @@ class Call:
             self.ended_ns = now_ns()
             self.gate.end()
 
+    def settle(self) -> None:
+        """Put the call on record, once all that is to be known of it is. Only once."""
+        if self._final is not None:
+            return
+        front = self._front()
+        for attempt in self.attempts:
+            self._record(attempt)
+        ended = now_ns() if self.ended_ns is None else self.ended_ns
+        self._final = self.stats(front)
+        event = self._narrator.call_ended(
+            front, self._final, at_ns=ended, outcome=self._outcome(), error=self.error
+        )
+        self._observers.accounts.tell(event)
+
+    def _record(self, attempt: Attempt) -> None:
+        """Tell of an attempt's end, once."""
+        if attempt.index not in self._recorded:
+            self._recorded.add(attempt.index)
+            if self._narrator.is_heard:
+                self._narrator.attempt_ended(attempt, self._attempt_stats(attempt))
+
+    def _outcome(self) -> CallOutcome:
+        if self.error is not None:
+            return "failed"
+        winner = self._winner()
+        return "complete" if winner is not None and winner.whole else "cancelled"
+
     # Figures
 
     def attempt_stats(self) -> tuple[AttemptStats, ...]:
         """Give the record of every attempt up to now."""
         return tuple(map(self._attempt_stats, self.attempts))
 
-    def stats(self, attempt: Attempt) -> CallStats:
-        """Give the figures of the call up to now, its stream being *attempt*'s."""
-        hedges = [attempt for attempt in self.attempts if attempt.kind == "hedge"]
-        committed = self.committed_ns
-        return CallStats(
-            **_figures(attempt.timeline, self.started_ns, self.ended_ns),
-            attempts=self.attempt_stats(),
-            hedge_reason=hedges[0].reason if hedges else None,
-            hedges_refused=dict(self.refused),
-            commit_ms=None if committed is None else _ms(committed - self.started_ns),
+    def stats(self, front: Attempt) -> CallStats:
+        """Give the figures of the call up to now, its stream being *front*'s."""
+        return self._final or call_record(
+            self.attempt_stats(),
+            front,
+            called_ns=self.started_ns,
+            committed_ns=self.committed_ns,
+            ended_ns=self.ended_ns,
+            refused=self.refused,
         )
+
+    def _attempt_stats(self, attempt: Attempt) -> AttemptStats:
+        return attempt_record(
+            attempt,
+            called_ns=self.started_ns,
+            outcome=_OUTCOMES[self.gate.attempts[attempt.index]],
+            winner=self._winner(),
+        )
+
+    def _winner(self) -> Attempt | None:
+        states = enumerate(self.gate.attempts)
+        won = next((index for index, state in states if state is AttemptState.WON), None)
+        return None if won is None else self.attempts[won]
+
+    def _front(self) -> Attempt:
+        """Give the attempt whose figures are the call's.
+
+        The winner; if nobody won, the one that the error is about, else the latest to speak.
+        """
+        latest = max(self.attempts, key=lambda each: each.timeline.last_ns or 0)
+        return self._winner() or self._subject or latest
 
     def completion(self, attempt: Attempt) -> Completion:
         """Give what *attempt*, whose reply has begun, has received up to now."""
@@ -209,60 +309,8 @@ class Call:
 
     def describe(self, error: G, attempt: Attempt | None) -> G:
         """Put the record of every attempt into *error*, and what *attempt* had received."""
+        self.error, self._subject = error, attempt
         error.attempts = self.attempt_stats()
         if attempt is not None and attempt.timeline.chunk_count:
             error.partial = self.completion(attempt)
         return error
-
-    def _attempt_stats(self, attempt: Attempt) -> AttemptStats:
-        failure = attempt.failure
-        return AttemptStats(
-            **_figures(attempt.timeline, attempt.started_ns, attempt.ended_ns),
-            index=attempt.index,
-            target=attempt.route.name,
-            kind=attempt.kind,
-            reason=attempt.reason,
-            started_ms=(attempt.started_ns - self.started_ns) / 1e6,
-            outcome=_OUTCOMES[self.gate.attempts[attempt.index]],
-            cancel_reason=attempt.cancel_reason,
-            cancel_to_closed_ms=_ms(attempt.cancel_to_closed_ns),
-            status=None if attempt.head is None else attempt.head.status,
-            request_id=attempt.request_id,
-            error=None if failure is None else f"{type(failure).__name__}: {failure}",
-            error_kind=None if failure is None else failure.kind,
-        )
-
-
-class _Figures(TypedDict):
-    """The fields of :class:`StreamFigures`."""
-
-    chunk_count: int
-    ttft_ms: float | None
-    generation_ms: float | None
-    stall_ms: float | None
-    stall_gap_count: int | None
-    stall_count: int | None
-    active_generation_ms: float | None
-    max_gap_ms: float | None
-    total_ms: float
-
-
-def _figures(timeline: Timeline, start_ns: int, end_ns: int | None) -> _Figures:
-    """Give a stream's figures in milliseconds, as seen from *start_ns*."""
-    figures = timeline.figures()
-    first = timeline.first_ns
-    return {
-        "chunk_count": figures.chunk_count,
-        "ttft_ms": None if first is None else _ms(first - start_ns),
-        "generation_ms": _ms(figures.generation_ns),
-        "stall_ms": _ms(figures.stall_ns),
-        "stall_gap_count": figures.stall_gap_count,
-        "stall_count": figures.stall_count,
-        "active_generation_ms": _ms(figures.active_generation_ns),
-        "max_gap_ms": _ms(figures.max_gap_ns),
-        "total_ms": ((now_ns() if end_ns is None else end_ns) - start_ns) / 1e6,
-    }
-
-
-def _ms(duration_ns: int | None) -> float | None:
-    return None if duration_ns is None else duration_ns / 1e6

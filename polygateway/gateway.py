@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Unpack, final
@@ -9,20 +10,27 @@ from typing import TYPE_CHECKING, Unpack, final
 import trio
 
 from ._checks import nearest
-from .call import Call, Order
+from .call import Call, Observers, Order
 from .config import load_config
 from .core.budget import Purse
+from .core.ledger import Ledger
 from .errors import ConfigurationError, GatewayClosed
+from .instrument import Instrument
+from .logs import LOGGER, LoggingInstrument
+from .net.clock import now_ns
 from .net.connections import connect_tcp
+from .net.lateness import LoopWatch
 from .race import race
+from .reporting import Audience
 from .request import CallOptions, Prompt, build_request
 from .response import StreamBlock, finish
 from .route import open_route
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 
+    from .aggregates import GatewayStats
     from .messages import Completion
     from .net.connections import Connect
     from .policies import Config
@@ -33,6 +41,7 @@ async def open_gateway(
     config: Config | Mapping[str, object] | str | os.PathLike[str] | None = None,
     *,
     connect: Connect | None = None,
+    instruments: Iterable[Instrument] = (),
 ) -> AsyncGenerator[Gateway]:
     """Open a gateway for the block.
 
@@ -47,17 +56,38 @@ async def open_gateway(
         connect: opens the streams instead of sockets, for tests: ``async (host, port, tls)``, where
             *tls* is an ``ssl.SSLContext`` or ``None``. Closing the stream must need no waiting, as
             trio demands of every ``aclose()`` that is cancelled.
+        instruments: what is told of everything that happens to calls: see
+            :mod:`polygateway.observe`.
 
     Raises:
         ConfigurationError: the configuration has mistakes, all of them named; or this is not trio.
     """
     if not trio.lowlevel.in_trio_run():
         raise ConfigurationError("polygateway needs trio: run the program with trio.run(main)")
-    gateway = Gateway(load_config(config), connect or connect_tcp)
+    loop, audience = LoopWatch(), Audience(_listening(instruments))
+    gateway = Gateway(load_config(config), connect or connect_tcp, loop, audience)
+    trio.lowlevel.add_instrument(loop)
     try:
         yield gateway
     finally:
+        trio.lowlevel.remove_instrument(loop)
         gateway.close()
+
+
+def _listening(instruments: Iterable[object]) -> Iterator[Instrument]:
+    """Give *instruments*, and one for the log where its lines would be seen.
+
+    Raises:
+        ConfigurationError: one of them is none.
+    """
+    logs = LOGGER.isEnabledFor(logging.INFO)
+    for instrument in instruments:
+        if not isinstance(instrument, Instrument):
+            raise ConfigurationError(f"instruments: {instrument!r} is no Instrument")
+        logs = logs and not isinstance(instrument, LoggingInstrument)
+        yield instrument
+    if logs:
+        yield LoggingInstrument()
 
 
 @final
@@ -67,8 +97,12 @@ class Gateway:
     Owns the connections, and each model's purse. May be used by any number of tasks at once.
     """
 
-    def __init__(self, config: Config, connect: Connect) -> None:
+    def __init__(
+        self, config: Config, connect: Connect, loop: LoopWatch, audience: Audience
+    ) -> None:
         self._config = config
+        self._ledger = Ledger(config.targets, config.models)
+        self._observers = Observers(loop=loop, accounts=Audience([self._ledger]), audience=audience)
         self._closed = False
         self._calls: set[Call] = set()
         self._routes = {
@@ -99,10 +133,11 @@ class Gateway:
             GatewayClosed: the gateway was left.
             GatewayError: no attempt brought a whole answer: the error of the last that failed.
         """
-        call = self._begin(prompt, model, options)
+        call = self._begin(prompt, model, options, stream=False)
         try:
             winner = await race(call, "end")
             call.end()
+            call.settle()
             await finish(winner.attempt)
         finally:
             self._over(call)
@@ -126,9 +161,14 @@ class Gateway:
             GatewayClosed: the gateway was left.
             GatewayError: no attempt brought any content: the error of the last that failed.
         """
-        return StreamBlock(partial(self._begin, prompt, model, options), self._over)
+        return StreamBlock(partial(self._begin, prompt, model, options, stream=True), self._over)
 
-    def _begin(self, prompt: Prompt, model: str, options: CallOptions) -> Call:
+    def stats(self) -> GatewayStats:
+        """Give what the calls that have ended came to, for each target and each model."""
+        levels = {model: purse.level for model, purse in self._purses.items()}
+        return self._ledger.snapshot(now_ns(), levels)
+
+    def _begin(self, prompt: Prompt, model: str, options: CallOptions, *, stream: bool) -> Call:
         if self._closed:
             raise GatewayClosed("this gateway was left: call it inside its block")
         config = self._config
@@ -145,6 +185,7 @@ class Gateway:
         call = Call(
             Order(
                 model=model,
+                streamed=stream,
                 routes=routes,
                 request=request,
                 hedge=policies.hedge_policy or config.hedge,
@@ -153,14 +194,18 @@ class Gateway:
                 limits=config.limits,
                 purse=purse,
                 deadline_s=policies.deadline_s,
-            )
+            ),
+            self._observers,
         )
         self._calls.add(call)
         return call
 
     def _over(self, call: Call) -> None:
-        call.abandon("caller")
-        self._calls.discard(call)
+        try:
+            call.abandon("caller")
+        finally:
+            call.settle()
+            self._calls.discard(call)
 
     def close(self) -> None:
         """Close every connection at once; the calls that still run end with an error."""

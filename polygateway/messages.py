@@ -15,6 +15,7 @@ from attrs.validators import optional
 from ._checks import Number, as_list, as_table, body_fields, headers, text, wrong
 from .errors import ConfigurationError
 from .stats import CallStats
+from .usage import Usage
 
 T = TypeVar("T")
 
@@ -159,20 +160,6 @@ class ToolCall:
     """Whether the answer ended properly and the arguments are a JSON object (none at all
     counts as the empty object). Do not call what is not complete.
     """
-
-
-@attrs.frozen(kw_only=True)
-class Usage:
-    """Token counts as the provider gave them. ``None``: the wire had none. Never estimated."""
-
-    input_tokens: int | None = None
-    """Prompt tokens, those read from or written to a cache included."""
-
-    output_tokens: int | None = None
-    """Generated tokens, reasoning included."""
-
-    reasoning_tokens: int | None = None
-    cached_input_tokens: int | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -25,7 +25,7 @@ import attrs
 import trio
 
 from .attempt import Attempt, Report
-from .core.plan import Cancel, Commit, Fail, Launch, Planner
+from .core.plan import Cancel, Commit, Fail, Launch, Planner, Refuse
 from .errors import InternalError
 from .net.clock import now_ns, trio_deadline
 
@@ -66,6 +66,8 @@ async def race(call: Call, until: Until) -> Winner:
             winner = await running.run()
     except BaseExceptionGroup as group:
         plain = _plain(group)
+        if isinstance(plain, InternalError):
+            call.describe(plain, None)
         raise plain from plain.__cause__
     finally:
         if winner is None:
@@ -88,7 +90,6 @@ class _Race:
             purse=order.purse,
             deadline_ns=call.deadline_ns,
         )
-        call.refused = self._planner.refused
         self._reports: dict[int, Report] = {}
         """The latest report of each attempt."""
 
@@ -202,6 +203,8 @@ class _Race:
                     self._outcome = self._call.describe(
                         failure, self._call.attempts[decision.attempt]
                     )
+                case Refuse():
+                    self._call.refuse(decision)
                 case _:
                     assert_never(decision)
 

@@ -108,6 +108,7 @@ class CompletionStream:
         except Exception as error:
             raise InternalError.because(error) from error
         self._error = self._call.interrupted(self._attempt)
+        self._call.settle()
 
     def _take(self, report: Report) -> None:
         self._chunks.extend(report.chunks)
@@ -116,6 +117,7 @@ class CompletionStream:
 
     async def _end(self) -> Chunk:
         self._call.end()
+        self._call.settle()
         await finish(self._attempt)
         self._exhausted = True
         return Chunk("end", "", self._attempt.index)
@@ -124,7 +126,9 @@ class CompletionStream:
         self._call.fail(self._attempt, failure)
         self._call.end()
         error = StreamBroken(f"the stream broke after it was delivered in part: {failure}", failure)
-        return self._call.describe(error, self._attempt)
+        self._call.describe(error, self._attempt)
+        self._call.settle()
+        return error
 
     def close(self) -> None:
         """Give no chunk any more: the block was left."""

@@ -16,8 +16,13 @@ import trio
 import polygateway
 from polygateway import errors, policies
 from polygateway.config import load_config
+from polygateway.core.figures import Ending, figures
 from polygateway.core.gate import ATTEMPT_TRANSITIONS, RACE_TRANSITIONS
+from polygateway.core.tally import Tally
+from polygateway.stats import StreamFigures
 from polygateway.testing import ScriptedProvider, answer, serve_tcp
+from polygateway.trace import Arrival
+from polygateway.usage import Usage
 
 if TYPE_CHECKING:
     import subprocess
@@ -192,6 +197,41 @@ def test_the_gate_page_shows_the_tables_of_the_code() -> None:
         [state.value, event.value, after.value]
         for (state, event), after in [*RACE_TRANSITIONS.items(), *ATTEMPT_TRANSITIONS.items()]
     ]
+
+
+def figures_after(chunks: int, *, whole: bool) -> StreamFigures:
+    """Give the figures of a stream of text, a chunk every 100 ms, with 20 tokens counted."""
+    tally = Tally(10**9)
+    for position in range(chunks):
+        at = position * 10**8
+        tally.take(Arrival(at, 10**8, 0, 1, 4, ("text",), None))
+    ending = Ending(
+        attempt=0,
+        started_ns=0,
+        until_ns=10**10,
+        waited_ns=0,
+        keepalives=0,
+        end_kind="complete" if whole else "cut",
+        form="stream",
+        usage=Usage(output_tokens=20),
+    )
+    return figures(tally, ending)
+
+
+def test_the_statistics_page_says_when_each_figure_exists() -> None:
+    table = [row for row in rows(PAGES["docs/reference/statistics.md"]) if len(row) == 5]
+    told = {
+        name: (none, one, more)
+        for names, none, one, more, _ in table[1:]
+        for name in re.findall(r"\w+", names)
+    }
+    fields = {field.name for field in attrs.fields(StreamFigures)}
+    assert fields - set(told) == {"stalls", "tokens_source", "rate_reason"}
+    for name, cells in told.items():
+        for chunks, cell in zip((0, 1, 9), cells, strict=True):
+            # The open gap exists only where the end was not proper, all else where it was.
+            seen = figures_after(chunks, whole=name != "open_gap_ms")
+            assert (getattr(seen, name) is None) == (cell == "None"), (name, chunks)
 
 
 SECTIONS = {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, cast
 
+import attrs
 import pytest
 import trio
 
@@ -19,6 +21,7 @@ from polygateway import (
     Target,
     open_gateway,
 )
+from polygateway.instrument import Instrument
 from polygateway.testing import (
     ScriptedProvider,
     answer,
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from polygateway import Message
+    from polygateway.instrument import CallEnded, CallStarted
     from polygateway.messages import JSON
 
 CONFIG = {
@@ -244,6 +248,43 @@ def test_a_ca_file_that_is_none_is_named(tmp_path: Path) -> None:
     assert "targets.eu.ca_file" in run_virtual(main, "no certificate")
 
 
+class Count(Instrument):
+    """Counts the calls that have ended."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def call_ended(self, event: CallEnded) -> None:
+        self.calls += 1
+
+
+def test_instruments_are_told_of_the_calls_of_their_gateway_and_of_no_other() -> None:
+    async def main() -> None:
+        first, second, both = Count(), Count(), Count()
+        async with (
+            serve_memory({"eu": ScriptedProvider(answer("Once."))}) as network,
+            open_gateway(CONFIG, connect=network.connect, instruments=[first, both]) as one,
+            open_gateway(CONFIG, connect=network.connect, instruments=iter([second, both])) as two,
+        ):
+            await one.complete("x", model="m")
+            for _ in range(2):
+                await two.complete("x", model="m")
+        assert (first.calls, second.calls, both.calls) == (1, 2, 3)
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("impostor", [Count, "journal.jsonl", None, object()], ids=type)
+def test_what_is_no_instrument_is_named_at_the_entry(impostor: object) -> None:
+    async def main() -> None:
+        instruments = cast("list[Instrument]", [Count(), impostor])
+        with pytest.raises(ConfigurationError, match=re.escape(repr(impostor))):
+            async with open_gateway(CONFIG, instruments=instruments):
+                raise AssertionError("the block must not run")
+
+    run_virtual(main)
+
+
 def test_a_gateway_that_was_left_takes_no_calls() -> None:
     async def main() -> None:
         async with serve_memory({"eu": ScriptedProvider(answer("Once."))}) as network:
@@ -377,6 +418,97 @@ def test_a_key_whose_echo_is_cut_is_not_shown_in_part(
     shown = run_virtual(main)
     assert key[:5] not in shown
     assert "***" in shown
+
+
+# What a gateway knows about its calls
+
+
+def test_the_statistics_of_a_gateway_count_what_has_ended_for_each_target_and_model() -> None:
+    async def main() -> None:
+        eu = ScriptedProvider([chunk("Once "), hang()], answer("Once ", "upon"))
+        us = ScriptedProvider(answer("The ", "tide ", "turns.", every_s=1))
+        async with gateway_to({"eu": eu, "us": us}) as (gw, _):
+            before = gw.stats()
+            assert (before.models["m"].calls, before.targets["eu"].calls) == (0, 0)
+
+            await complete(gw)  # eu falls silent, and us wins
+            await complete(gw)
+            after = gw.stats()
+
+        assert (before.models["m"].calls, before.targets["eu"].calls) == (0, 0)  # it is a snapshot
+        model, eu_stats, us_stats = after.models["m"], after.targets["eu"], after.targets["us"]
+        assert (model.calls, eu_stats.calls, us_stats.calls) == (2, 2, 1)
+        assert model.outcomes == {"complete": 2, "failed": 0, "cancelled": 0}
+        assert eu_stats.attempts["primary"] == {"won": 1, "lost": 1, "failed": 0, "cancelled": 0}
+        assert us_stats.attempts["hedge"] == {"won": 1, "lost": 0, "failed": 0, "cancelled": 0}
+        assert (model.output_tokens, us_stats.output_tokens) == (5, 3)
+        # The loser's stall is its target's, not the call's: the call did not have to wait it out.
+        assert (eu_stats.stalls, us_stats.stalls, model.stalls) == (1, 0, 0)
+
+    run_virtual(main)
+
+
+def test_a_call_that_runs_is_in_no_statistics_and_one_that_fails_or_is_left_is() -> None:
+    async def main() -> None:
+        eu = ScriptedProvider([chunk("Once "), silence(2), *answer("upon")], status(400))
+        async with gateway_to({"eu": eu}, retry=NO_RETRY) as (gw, _):
+            async with gw.stream("x", model="m") as stream:
+                await anext(stream)
+                assert gw.stats().models["m"].calls == 0
+            await complete(gw)
+            assert gw.stats().models["m"].outcomes == {"complete": 0, "failed": 1, "cancelled": 1}
+
+    run_virtual(main)
+
+
+def test_the_statistics_hold_the_level_of_the_purse() -> None:
+    async def main() -> None:
+        eu, us = ScriptedProvider([headers(), hang()]), ScriptedProvider(answer("Once."))
+        policy = HedgePolicy(budget_burst=4, budget_ratio=0.5)
+        async with gateway_to({"eu": eu, "us": us}, hedge=policy) as (gw, _):
+            levels = [gw.stats().models["m"].budget_level]
+            for _ in range(3):
+                await complete(gw)
+                levels.append(gw.stats().models["m"].budget_level)
+        # Full at the start; each call puts in a half, and its hedge takes one.
+        assert levels == [4, 3, 2.5, 2]
+
+    run_virtual(main)
+
+
+def test_statistics_cannot_be_changed_and_may_be_taken_when_the_gateway_was_left() -> None:
+    async def main() -> None:
+        async with gateway_to({"eu": ScriptedProvider(answer("Once."))}) as (gw, _):
+            await complete(gw)
+            within = gw.stats()
+        assert gw.stats() == within
+        with pytest.raises(attrs.exceptions.FrozenInstanceError):
+            within.models["m"].calls = 7  # type: ignore[misc]  # it is frozen, which is the point
+
+    run_virtual(main)
+
+
+def test_an_instrument_that_looks_at_the_statistics_meets_the_calls_before_its_own() -> None:
+    seen: list[int] = []
+
+    class Look(Instrument):
+        gateway: Gateway | None = None
+
+        def call_started(self, event: CallStarted) -> None:
+            assert self.gateway is not None
+            seen.append(self.gateway.stats().models["m"].calls)
+
+    async def main() -> None:
+        look = Look()
+        async with (
+            serve_memory({"eu": ScriptedProvider(answer("Once."))}) as network,
+            open_gateway(CONFIG, connect=network.connect, instruments=[look]) as look.gateway,
+        ):
+            for _ in range(3):
+                await look.gateway.complete("x", model="m")
+
+    run_virtual(main)
+    assert seen == [0, 1, 2]
 
 
 # Policies of a call

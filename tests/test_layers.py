@@ -25,7 +25,11 @@ FLOORS = (
     {"response"},
     {"race"},
     {"call"},
+    {"narrator"},
+    {"record"},
     {"attempt"},
+    {"reporting"},
+    {"logs"},
     {"diagnosis"},
     {"route"},
     {"net"},
@@ -35,7 +39,8 @@ FLOORS = (
 )
 LEVEL = {room: level for level, floor in enumerate(reversed(FLOORS)) for room in floor}
 VALUES = {
-    *("messages", "request", "policies", "errors", "stats", "secret"),
+    *("messages", "request", "policies", "errors", "secret"),
+    *("stats", "usage", "trace", "aggregates", "instrument"),
     *("_checks", "_version"),
 }
 

@@ -208,7 +208,7 @@ def answer_facts(answer: Completion) -> Case:
             for c in answer.tool_calls
         ],
         "finish_reason": answer.raw_finish_reason,
-        "usage": attrs.asdict(answer.usage),
+        "usage": {name: getattr(answer.usage, name) for name in NO_USAGE},
         "content_events": answer.stats.chunk_count,
     }
 

@@ -47,14 +47,24 @@ APP.command(
     name="ask",
     help="Ask a configured model: the answer as it comes, then where the time went.",
 )
+APP.command(
+    "polygateway.cli.probe:probe",
+    name="probe",
+    help="Measure targets: how often and how soon they answer, how fast, where they stall.",
+)
+APP.command(
+    "polygateway.cli.timeline:timeline",
+    name="timeline",
+    help="Draw the calls of a journal: where the time of each one went.",
+)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Carry out one command line and give the exit code."""
     _never_fail_to_print()
-    code = 0
+    code: int | None = 0
     try:
-        APP(arguments, print_error=False, exit_on_error=False, result_action="return_value")
+        code = APP(arguments, print_error=False, exit_on_error=False, result_action="return_value")
     # The groups are the nurseries'; what is plain is caught as well.
     except* (CycloptsError, ConfigurationError) as mistakes:
         code = _complain(str(mistakes.exceptions[0]), MISUSED)
@@ -65,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     except* BrokenPipeError:
         code = PIPE_CLOSED
         _let_go_of_stdout()
-    return code
+    return code or 0
 
 
 def _complain(text: str, code: int) -> int:

@@ -3,16 +3,17 @@
 import json
 import textwrap
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Annotated
 
 import attrs
 import trio
 from cyclopts import Parameter
-from rich.console import Console
 from rich.live import Live
 
 from ..gateway import open_gateway
 from ..testing import serve_tcp
+from .console import Console, keep_painting
 from .picture import Look, Stage, summary
 from .scenarios import Result, Scenario, perform, scenarios
 
@@ -39,7 +40,7 @@ async def demo(*, as_json: Annotated[bool, Parameter(name="--json", negative="")
 
 async def play(programme: Iterable[Scenario], *, as_json: bool) -> None:
     """Play scenarios one after the other, and print what came of them."""
-    console = _Console(highlight=False, quiet=as_json)
+    console = Console(highlight=False, quiet=as_json)
     look = Look.on(console)
     console.print(textwrap.fill(_INTRODUCTION, min(look.width, _READABLE)), end="\n\n")
     console.print(look.legend(), end="\n\n")
@@ -47,12 +48,6 @@ async def play(programme: Iterable[Scenario], *, as_json: bool) -> None:
     console.print(summary(results, look.width), _CAPTION, sep="\n")
     if as_json:
         print(json.dumps({"scenarios": [record(result) for result in results]}, indent=2))
-
-
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """Leave it to whoever runs the command: rich would exit in the middle of a task."""
-        raise BrokenPipeError
 
 
 async def _play(scenario: Scenario, look: Look, console: Console) -> Result:
@@ -64,17 +59,11 @@ async def _play(scenario: Scenario, look: Look, console: Console) -> Result:
         stage = Stage(scenario, providers, look)
         with Live(stage, console=console, auto_refresh=False, transient=True) as live:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_keep_painting, live)
+                nursery.start_soon(partial(keep_painting, live, every_s=_FRAME_S))
                 stage.result = await perform(scenario, gw, providers, stage.receive)
                 nursery.cancel_scope.cancel()
     console.print(stage, "")
     return stage.result
-
-
-async def _keep_painting(live: Live) -> None:
-    while True:
-        live.refresh()
-        await trio.sleep(_FRAME_S)
 
 
 def record(result: Result) -> Mapping[str, object]:

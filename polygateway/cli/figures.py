@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from ..messages import Usage
-    from ..stats import AttemptStats, CallStats
+    from ..stats import AttemptStats, CallStats, StreamFigures
+    from ..usage import Usage
 
 NONE = "-"
 """What is shown where a figure does not exist."""
@@ -38,9 +38,16 @@ def call_lines(stats: CallStats, usage: Usage) -> list[str]:
         "stall": stats.stall_ms,
     }
     return [
-        "   ".join(f"{name} {seconds(ms)}" for name, ms in times.items()),
+        "   ".join([*(f"{name} {seconds(ms)}" for name, ms in times.items()), *speed(stats)]),
         f"{attempts_line(stats.attempts)}{_tokens(usage)}",
     ]
+
+
+def speed(figures: StreamFigures) -> Iterator[str]:
+    """Write the rate, if there is one."""
+    if figures.tokens_per_s is not None:
+        bound = "at least " if figures.rate_basis == "wall_lower_bound" else ""
+        yield f"speed {bound}{figures.tokens_per_s:.1f} tokens/s"
 
 
 def attempts_line(attempts: Sequence[AttemptStats]) -> str:

@@ -81,7 +81,17 @@ class Fail:
     """Why nothing was tried after it; ``None`` where nothing was to be tried."""
 
 
-Decision: TypeAlias = Launch | Cancel | Commit | Fail
+@attrs.frozen
+class Refuse:
+    """Start no hedge, although one is due."""
+
+    reason: HedgeReason
+    """Why it is due."""
+
+    why: RefusalReason
+
+
+Decision: TypeAlias = Launch | Cancel | Commit | Fail | Refuse
 
 
 @attrs.define
@@ -141,9 +151,6 @@ class Planner:
 
         self._ask_again: dict[HedgeReason, int] = {}
         """When a hedge that was refused is asked for again, by its reason."""
-
-        self.refused: dict[RefusalReason, int] = {}
-        """How many hedges that were due did not start, by why."""
 
     # What happened
 
@@ -317,9 +324,8 @@ class Planner:
         return [self._launch(target, "hedge", now, reason)]
 
     def _refuse_hedge(self, why: RefusalReason, reason: HedgeReason, now: int) -> list[Decision]:
-        self.refused[why] = self.refused.get(why, 0) + 1
         self._ask_again[reason] = now + (self._stall_after if reason == "stall" else self._after)
-        return []
+        return [Refuse(reason, why)]
 
     # Retrying
 

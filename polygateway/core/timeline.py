@@ -1,116 +1,138 @@
-"""From the reads of one attempt to its figures: what flowed and what stood still."""
-
-# Theory of operation
-# ===================
-#
-# All times are integer nanoseconds of one monotonic clock. Float seconds lose the boundary: a gap
-# of exactly 0.3 s would be judged shorter than 0.3 s in four cases of ten.
-#
-# Rule 1: a read is (asked, arrived): when it was begun and when it returned. All content chunks
-#         that its bytes complete share the stamp `arrived`.
-# Rule 2: the time waited in a gap between two chunks is the sum of (arrived - asked) over the reads
-#         that lie in it. What the gap lasted beyond that, nobody was asking: the consumer's time.
-# Rule 3: a gap is stalled when the time waited in it is at least the threshold. Consecutive stalled
-#         gaps are one stall. Gaps between chunks of one read are neither: they are passed over.
-# Rule 4: nothing before the first chunk or after the last belongs to the generation.
-#
-# The state is constant in size, so a stream of any length costs the same. Reads must come in order.
+"""The reads of one attempt, and the content that came with them."""
 
 from __future__ import annotations
 
-import attrs
+from typing import TYPE_CHECKING, get_args
+
+from ..stats import ContentKind
+from ..trace import Arrival
+from .recording import Recording
+from .tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..messages import Chunk
+    from .tally import Gap
+
+_ALONE: Mapping[str, tuple[ContentKind, ...]] = {kind: (kind,) for kind in get_args(ContentKind)}
 
 
-@attrs.frozen(kw_only=True)
-class Figures:
-    """The figures of one answer, in integer nanoseconds. ``None`` as in :class:`StreamFigures`."""
-
-    chunk_count: int
-    generation_ns: int | None
-    stall_ns: int | None
-    stall_gap_count: int | None
-    stall_count: int | None
-    active_generation_ns: int | None
-    max_gap_ns: int | None
-
-
-@attrs.define
 class Timeline:
-    """Follows the reads of one attempt."""
+    """Follows the reads of one attempt, which must come in order.
 
-    started_ns: int
-    """When the attempt started."""
+    A read is told when it has returned; then, if its bytes completed content, so is that. Times
+    are integer nanoseconds of one monotonic clock.
+    """
 
-    threshold_ns: int
-    """A gap in which at least so long was waited is stalled; over 0."""
+    def __init__(self, started_ns: int, threshold_ns: int, *, keeps: bool = False) -> None:
+        """Begin at *started_ns*.
 
-    chunk_count: int = attrs.field(default=0, init=False)
-    first_ns: int | None = attrs.field(default=None, init=False)
-    """Stamp of the first content chunk; ``None`` before it."""
+        Args:
+            started_ns: when the attempt started.
+            threshold_ns: a gap in which at least so long was waited is stalled; over 0.
+            keeps: whether the arrivals are kept one by one, for a :class:`Trace`.
+        """
+        self.started_ns: int = started_ns
+        self.tally: Tally = Tally(threshold_ns)
+        self.arrived_ns: int = 0
+        """Stamp of the latest read; 0 before the first."""
 
-    last_ns: int | None = attrs.field(default=None, init=False)
-    """Stamp of the last content chunk; ``None`` before the first."""
+        self.waited_ns: int = 0
+        """Time waited in reads since the last content, or since the start."""
 
-    arrived_ns: int = attrs.field(default=0, init=False)
-    """Stamp of the latest read; 0 before the first."""
+        self.recording: Recording | None = Recording() if keeps else None
+        """The arrivals; ``None`` unless they are kept."""
 
-    waited_ns: int = attrs.field(default=0, init=False)
-    """Time waited in reads since the last content chunk, or since the start."""
+        self._keepalives = 0  # up to the latest read
+        self._keepalives_before = 0  # up to the last one with content
+        self._same_read = False
 
-    _stall_ns: int = attrs.field(default=0, init=False)
-    _stall_gap_count: int = attrs.field(default=0, init=False)
-    _stall_count: int = attrs.field(default=0, init=False)
-    _max_gap_ns: int = attrs.field(default=0, init=False)
-    _in_stall: bool = attrs.field(default=False, init=False)
-    _same_read: bool = attrs.field(default=False, init=False)
+    @property
+    def first_ns(self) -> int | None:
+        """Stamp of the first content; ``None`` before it."""
+        return self.tally.first_ns
 
-    def read(self, asked_ns: int, arrived_ns: int) -> None:
-        """Take a read of the socket, whatever it brought."""
-        self.waited_ns += arrived_ns - asked_ns
+    @property
+    def last_ns(self) -> int | None:
+        """Stamp of the last content; ``None`` before the first."""
+        return self.tally.last_ns
+
+    @property
+    def chunk_count(self) -> int:
+        """Content chunks up to now."""
+        return self.tally.chunk_count
+
+    @property
+    def keepalives(self) -> int:
+        """Events and comments without content since the last content, or since the start."""
+        return self._keepalives - self._keepalives_before
+
+    def read(self, asked_ns: int, arrived_ns: int, late_ns: int = 0) -> None:
+        """Take a read of the socket, whatever it brought.
+
+        Args:
+            asked_ns: when it was begun.
+            arrived_ns: when it returned.
+            late_ns: how much of that time our own event loop was late, and the provider was not.
+        """
+        self.waited_ns += arrived_ns - asked_ns - late_ns
         self.arrived_ns = arrived_ns
         self._same_read = False
 
-    def content(self, chunks: int) -> None:
-        """Take the content chunks that the latest read completed; 0 for none."""
-        if not chunks:
-            return
-        self.chunk_count += chunks
-        if self.first_ns is None:
-            self.first_ns = self.arrived_ns
-        elif not self._same_read:
-            self._close_gap(self.waited_ns)
-        self.last_ns = self.arrived_ns
-        self.waited_ns = 0
-        self._same_read = True
+    def alive(self, keepalives: int) -> None:
+        """Take how many events and comments without content have come in all.
 
-    def _close_gap(self, waited_ns: int) -> None:
-        self._max_gap_ns = max(self._max_gap_ns, waited_ns)
-        stalled = waited_ns >= self.threshold_ns
-        if stalled:
-            self._stall_ns += waited_ns
-            self._stall_gap_count += 1
-            self._stall_count += not self._in_stall
-        self._in_stall = stalled
+        To be told after the content of the same read: what comes together with content, or with
+        the end, is no sign of life in a silence.
+        """
+        self._keepalives = keepalives
+        if self._same_read:
+            self._keepalives_before = keepalives
 
-    def figures(self) -> Figures:
-        """Give the figures of what has been read up to now."""
-        if self.chunk_count < 2 or self.first_ns is None or self.last_ns is None:
-            return Figures(
-                chunk_count=self.chunk_count,
-                generation_ns=None,
-                stall_ns=None,
-                stall_gap_count=None,
-                stall_count=None,
-                active_generation_ns=None,
-                max_gap_ns=None,
-            )
-        generation = self.last_ns - self.first_ns
-        return Figures(
-            chunk_count=self.chunk_count,
-            generation_ns=generation,
-            stall_ns=self._stall_ns,
-            stall_gap_count=self._stall_gap_count,
-            stall_count=self._stall_count,
-            active_generation_ns=generation - self._stall_ns,
-            max_gap_ns=self._max_gap_ns,
+    def content(self, count: int, chunks: Sequence[Chunk], output_tokens: int | None) -> Gap | None:
+        """Take the content that the latest read completed; give the stalled gap that it closed.
+
+        Args:
+            count: content chunks, as the figures count them; at least 1.
+            chunks: what they gave the application.
+            output_tokens: tokens that the wire has counted up to now; ``None`` if it has not.
+        """
+        arrival = Arrival(
+            self.arrived_ns,
+            self.waited_ns,
+            self.keepalives,
+            count,
+            sum([len(chunk.delta) for chunk in chunks]),
+            _kinds(chunks),
+            output_tokens,
         )
+        self.waited_ns = 0
+        self._keepalives_before = self._keepalives
+        joins, self._same_read = self._same_read, True
+        gap = None
+        if joins:
+            self.tally.join(arrival)
+        else:
+            gap = self.tally.take(arrival)
+        if self.recording is not None:
+            self._keep(self.recording, arrival, chunks, joins=joins)
+        return gap
+
+    def _keep(
+        self, recording: Recording, arrival: Arrival, chunks: Sequence[Chunk], *, joins: bool
+    ) -> None:
+        if arrival.output_tokens is not None and not self.tally.counts_tokens:
+            # Counts that fell within a read must not look whole again in what is kept of it.
+            arrival = arrival._replace(output_tokens=None)
+        if joins:
+            recording.extend(arrival, chunks)
+        else:
+            recording.add(arrival, chunks)
+
+
+def _kinds(chunks: Sequence[Chunk]) -> tuple[ContentKind, ...]:
+    """Give the kinds of content in *chunks*, each once, in order."""
+    if len(chunks) == 1:  # as in most reads
+        return _ALONE[chunks[0].kind]
+    return tuple(dict.fromkeys([kind for chunk in chunks for kind in _ALONE[chunk.kind]]))

@@ -12,7 +12,7 @@ from .clock import now_ns
 from .connections import NoSlot
 from .http import ConnectionLost, HTTPViolation
 from .inflate import Inflater
-from .stream import Overdue
+from .stream import Overdue, nothing_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,12 +60,12 @@ class Post:
 class Exchange:
     """Owns a slot and a connection from :meth:`open` to :meth:`finish` or :meth:`close`."""
 
-    def __init__(self, connections: Connections, on_read: Callable[[int, int], None]) -> None:
+    def __init__(self, connections: Connections, on_read: Callable[[int, int, bool], None]) -> None:
         """Prepare an exchange.
 
         Args:
             connections: those of the target.
-            on_read: told when each read of the socket was begun and when it returned.
+            on_read: told of each read of the socket; see ``TimedStream.on_read``.
         """
         self._connections = connections
         self._on_read = on_read
@@ -78,6 +78,9 @@ class Exchange:
         self._closed = False
         self.deadline_ns: int | None = None
         """When :meth:`read` gives up; ``None`` for never. Set it before each read."""
+
+        self.sent_ns: int | None = None
+        """When the last byte of the request was written; ``None`` before."""
 
         self.had_connection: bool = False
         """Whether there ever was a connection."""
@@ -141,9 +144,15 @@ class Exchange:
     async def _post(
         self, connection: HTTPConnection, post: Post, deadlines: Deadlines
     ) -> ResponseHead:
+        self.sent_ns = None
+        connection.on_sent = self._note_sent
         connection.timed.on_read = self._on_read
         connection.timed.deadline_ns = deadlines.end_ns
         return await connection.post(post.path, post.headers, post.body)
+
+    def _note_sent(self) -> None:
+        if not self._closed:
+            self.sent_ns = now_ns()
 
     @property
     def ended(self) -> bool:
@@ -198,6 +207,7 @@ class Exchange:
     async def _drain(self) -> bool:
         try:
             connection = self._connection()
+            connection.timed.on_read = nothing_read  # what comes now belongs to no answer
             connection.timed.deadline_ns = now_ns() + _DRAIN_NS
             rest = _DRAIN_BYTES
             while not connection.body_ended and rest > 0:

@@ -18,6 +18,7 @@ import h11
 import httpcore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
     from .stream import TimedStream
@@ -47,16 +48,22 @@ class _Body:
     leaves it unfinished.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, on_sent: Callable[[], None]) -> None:
         self._rest = [data]
+        self._on_sent = on_sent
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
         if not self._rest:
+            self._on_sent()  # whoever asks for more has written what there was
             raise StopAsyncIteration
         return self._rest.pop()
+
+
+def _nothing_sent() -> None:
+    """Ignore it: nobody has asked yet."""
 
 
 class HTTPConnection(httpcore.AsyncHTTP11Connection):
@@ -67,6 +74,9 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         self.timed = stream
         self.exchanges: int = 0
         """Requests sent."""
+
+        self.on_sent: Callable[[], None] = _nothing_sent
+        """Called when the last byte of a request has been written."""
 
         self.body_ended: bool = False
         """Whether the current response's end came."""
@@ -92,7 +102,8 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
             port=self._origin.port,
             target=path,
         )
-        request = httpcore.Request("POST", url, headers=list(headers), content=_Body(body))
+        content = _Body(body, self.on_sent)
+        request = httpcore.Request("POST", url, headers=list(headers), content=content)
         with self._own_errors():
             response = await self.handle_async_request(request)
         return ResponseHead(response.status, _joined(response.headers))

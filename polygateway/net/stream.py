@@ -73,8 +73,8 @@ def _is_stapled(
     return isinstance(stream, trio.StapledStream)
 
 
-def _nothing_read(asked_ns: int, arrived_ns: int) -> None:
-    """Ignore a read: nobody has asked for the stamps yet."""
+def nothing_read(asked_ns: int, arrived_ns: int, found: bool) -> None:  # noqa: FBT001
+    """Ignore a read: nobody has asked for its stamps."""
 
 
 class TimedStream(httpcore.AsyncNetworkStream):
@@ -91,10 +91,14 @@ class TimedStream(httpcore.AsyncNetworkStream):
         self.deadline_ns: int | None = None
         """When reads and writes give up; ``None`` for never."""
 
-        self.on_read: Callable[[int, int], None] = _nothing_read
-        """Told when each read was begun and when it returned, in nanoseconds; also of a read that
-        ended by its deadline or was cancelled.
+        self.on_read: Callable[[int, int, bool], None] = nothing_read
+        """Told when each read was begun and when it returned, in nanoseconds, and whether it found
+        bytes or the end: a read that was cut off by its deadline, a cancellation or
+        :meth:`close` did not. Told in the task that reads, or that closes.
         """
+
+        self._asked_ns: int | None = None
+        """When the read was begun that is under way; ``None`` between two."""
 
         self.received: int = 0
         """Bytes received since the current exchange began."""
@@ -110,16 +114,24 @@ class TimedStream(httpcore.AsyncNetworkStream):
             httpcore.ReadError: the connection broke.
             trio.ClosedResourceError: it was closed on our side.
         """
-        asked = now_ns()
+        asked = self._asked_ns = now_ns()
+        found = False
         try:
             data = await self._receive(asked, max_bytes)
+            found = True
         except trio.BrokenResourceError as error:
+            found = True
             raise httpcore.ReadError(_reason(error)) from error
         finally:
-            self.on_read(asked, now_ns())
+            self._stamp(found=found)
         self.received += len(data)
         self.ended = not data
         return data
+
+    def _stamp(self, *, found: bool) -> None:
+        asked, self._asked_ns = self._asked_ns, None
+        if asked is not None:
+            self.on_read(asked, now_ns(), found)
 
     async def _receive(self, asked_ns: int, max_bytes: int) -> bytes:
         if self._socket is not None and _is_readable(self._socket):
@@ -151,6 +163,8 @@ class TimedStream(httpcore.AsyncNetworkStream):
 
     def close(self) -> None:
         """Close the connection at once. Closing again does nothing."""
+        # A read that this cuts off ends now, not when its task has its turn.
+        self._stamp(found=False)
         self._close()
 
     async def aclose(self) -> None:

@@ -17,8 +17,8 @@ from ..messages import (
     Message,
     ToolCall,
     ToolCallDelta,
-    Usage,
 )
+from ..usage import Confidence, Usage
 from .malformed import Malformed
 
 if TYPE_CHECKING:
@@ -189,6 +189,15 @@ class Answer:
         stopped_to_call = self._finish_reason == "stop" and self._calls
         return "tool_calls" if stopped_to_call else self._finish_reason
 
+    def counted(self, *, ended: bool) -> Usage:
+        """Give the usage, and how far it can be trusted.
+
+        Args:
+            ended: whether the answer ended properly.
+        """
+        known: Confidence = "exact" if ended else "at_least"
+        return attrs.evolve(self.usage, confidence=known) if self.usage.is_known else self.usage
+
     def text(self, kind: TextKind) -> str:
         """Give all pieces of *kind* as one."""
         return self._texts[kind].getvalue()
@@ -219,7 +228,7 @@ class Answer:
             tool_calls=calls,
             finish_reason=self.finish_reason,
             raw_finish_reason=self.raw_finish_reason,
-            usage=self.usage,
+            usage=self.counted(ended=ended),
             model=self.model,
             target=target,
             id=self.id,

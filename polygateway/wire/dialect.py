@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..messages import ChatRequest, Chunk
     from ..policies import Limits, Target
     from ..secret import Secret
+    from ..trace import ReplyForm
     from .answer import Answer
 
 
@@ -108,6 +109,11 @@ class Decoder(Protocol):
     @property
     def keepalives(self) -> int:
         """Events and comments without content seen up to now."""
+        ...
+
+    @property
+    def form(self) -> ReplyForm:
+        """What sort of reply this is, as far as it can be told up to now."""
         ...
 
     def feed(self, data: bytes) -> list[Chunk]:

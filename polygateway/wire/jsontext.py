@@ -17,6 +17,9 @@ from .malformed import Malformed, excerpt
 if TYPE_CHECKING:
     from ..messages import JSON
 
+# JSON's numbers have no bound, but floats do, and so does what figures are stored in.
+_UNCOUNTABLE = 2**63
+
 
 # ---- out ----------------------------------------------------------------------------------------
 
@@ -125,8 +128,10 @@ def as_text(value: JSON) -> str:
 
 
 def as_count(value: JSON) -> int | None:
-    """Give *value* if it is a whole number that can count something."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """Give *value* if it is a whole number that can count something: from 0 to below 2^63."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value < _UNCOUNTABLE else None
 
 
 def as_json(value: Mapping[str, JSON]) -> str:

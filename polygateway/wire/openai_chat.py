@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ..messages import JSON, ChatRequest, Chunk, FinishReason
     from ..policies import Limits, Target
     from ..secret import Secret
+    from ..trace import ReplyForm
     from .sse import Event
 
 FINISH_REASONS: Mapping[str, FinishReason] = {
@@ -146,6 +147,13 @@ class ChatDecoder:
     def keepalives(self) -> int:
         """Events and comments without content seen up to now."""
         return self._body.keepalives + self._empty_events
+
+    @property
+    def form(self) -> ReplyForm:
+        """What sort of reply this is, as far as it can be told up to now."""
+        if self._body.is_document:
+            return "document"
+        return "choices" if len(self._finished) > 1 else "stream"
 
     def feed(self, data: bytes) -> list[Chunk]:
         """Take the bytes of one read and give the content chunks that they completed."""

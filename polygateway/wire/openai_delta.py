@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..messages import Usage
+from ..usage import Usage
 from .answer import CallPiece
 from .jsontext import as_count, as_json, as_object, as_objects, as_text
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import attrs
 import pytest
 
 from polygateway.cli.lanes import Lane, Mark, lanes
-from polygateway.stats import AttemptStats
 from polygateway.testing import Exchange, Request, ScriptedProvider, chunk, comment, headers, role
+from tests.records import ATTEMPT
 
 if TYPE_CHECKING:
-    from polygateway.stats import Outcome
+    from polygateway.stats import AttemptStats, Outcome
     from polygateway.testing import Head, Send
 
 LETTERS = {Mark.NOTHING: " ", Mark.SILENCE: ".", Mark.KEEPALIVE: "k", Mark.TEXT: "t"}
@@ -33,29 +34,7 @@ def exchange(
 
 def attempt(target: str = "eu", index: int = 0, outcome: Outcome = "lost") -> AttemptStats:
     """Give the figures of an attempt from 500 to 1500 ms after the call."""
-    return AttemptStats(
-        index=index,
-        target=target,
-        kind="primary",
-        reason=None,
-        started_ms=500.0,
-        outcome=outcome,
-        cancel_reason=None,
-        cancel_to_closed_ms=None,
-        status=None,
-        request_id=None,
-        error=None,
-        error_kind=None,
-        chunk_count=0,
-        ttft_ms=None,
-        generation_ms=None,
-        stall_ms=None,
-        stall_gap_count=None,
-        stall_count=None,
-        active_generation_ms=None,
-        max_gap_ms=None,
-        total_ms=1000.0,
-    )
+    return attrs.evolve(ATTEMPT, index=index, target=target, outcome=outcome, started_ms=500.0)
 
 
 def drawn(exchange: Exchange, *, now: float = 100.0) -> str:

@@ -5,11 +5,12 @@ Times are nanoseconds from the start of the call.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Literal, TypeAlias, assert_never
 
 from polygateway.core.budget import Purse
 from polygateway.core.gate import AttemptState, Gate
-from polygateway.core.plan import Cancel, Commit, Fail, Launch, Planner
+from polygateway.core.plan import Cancel, Commit, Fail, Launch, Planner, Refuse
 from polygateway.errors import AttemptError, GatewayBusy, RateLimited
 from polygateway.policies import HedgePolicy, RetryPolicy
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from polygateway.core.plan import Decision
+    from polygateway.stats import RefusalReason
 
 SECOND = 1_000_000_000
 GRACE = SECOND // 2
@@ -71,7 +73,10 @@ class Drive:
         )
         self.now = 0
         self.log: list[tuple[int, Decision]] = []
-        """Every decision, and when it was taken."""
+        """Every decision but refusals, and when it was taken."""
+
+        self.refused: Counter[RefusalReason] = Counter()
+        """How many hedges that were due did not start, by why."""
 
         self.outcome: Commit | Fail | None = None
         self.launches: list[Launch] = []
@@ -174,7 +179,8 @@ class Drive:
         for decision in decisions:
             assert self.outcome is None, "a decision after the end"
             self._check_and_do(decision)
-            self.log.append((self.now, decision))
+            if not isinstance(decision, Refuse):
+                self.log.append((self.now, decision))
         assert self.planner.live() == self.alive()
         if self.outcome is not None:
             assert self.wake() is None
@@ -197,6 +203,10 @@ class Drive:
                 assert decision.attempt == self._failed[-1]
                 self.gate.end()
                 self.outcome = decision
+            case Refuse():
+                has_content = any(index in self.last for index in self.alive())
+                assert decision.reason == ("stall" if has_content else "ttft")
+                self.refused[decision.why] += 1
             case _:
                 assert_never(decision)
 

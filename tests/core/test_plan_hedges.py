@@ -77,7 +77,7 @@ def test_content_that_flows_keeps_every_hedge_away() -> None:
     for second in range(2, 100, 2):
         call.content(0, second * SECOND)
     assert hedges(call) == []
-    assert call.planner.refused == {}
+    assert call.refused == {}
 
 
 @pytest.mark.parametrize("after_s", [1.5, 2, 30])
@@ -99,7 +99,7 @@ def test_nothing_is_due_before_its_time() -> None:
     call = Drive(hedge=HedgePolicy(after_s=5))
     call.tick(5 * SECOND - 1)
     assert call.log == [PRIMARY]
-    assert call.planner.refused == {}
+    assert call.refused == {}
 
 
 @pytest.mark.parametrize("until", UNTIL)
@@ -123,7 +123,7 @@ def test_without_hedging_nothing_is_ever_due() -> None:
     assert call.wake() is None
     call.tick(99 * SECOND)
     assert call.log == [PRIMARY]
-    assert call.planner.refused == {}
+    assert call.refused == {}
 
 
 @pytest.mark.parametrize("until", UNTIL)
@@ -245,7 +245,7 @@ def test_without_same_target_only_targets_are_hedged_to_that_the_call_has_not_us
     call = Drive(targets=2, hedge=HedgePolicy(after_s=5, same_target=False, max_attempts=5))
     call.wait(20 * SECOND)
     assert hedges(call) == [(5.0, 1, "ttft")]
-    assert call.planner.refused == {"no_target": 3}
+    assert call.refused == {"no_target": 3}
 
 
 # What forbids it
@@ -255,9 +255,9 @@ def test_hedges_stop_at_max_attempts_which_is_asked_again_and_counted() -> None:
     call = Drive(hedge=HedgePolicy(after_s=5, max_attempts=2))
     call.wait(20 * SECOND - 1)
     assert hedges(call) == [(5.0, 1, "ttft")]
-    assert call.planner.refused == {"max_attempts": 2}
+    assert call.refused == {"max_attempts": 2}
     call.wait(20 * SECOND)
-    assert call.planner.refused == {"max_attempts": 3}
+    assert call.refused == {"max_attempts": 3}
 
 
 def test_attempts_of_every_kind_count() -> None:
@@ -272,7 +272,7 @@ def test_a_single_attempt_allowed_means_no_hedge() -> None:
     call = Drive(hedge=HedgePolicy(max_attempts=1))
     call.wait(5 * SECOND)
     assert call.log == [PRIMARY]
-    assert call.planner.refused == {"max_attempts": 1}
+    assert call.refused == {"max_attempts": 1}
 
 
 def test_what_is_refused_costs_nothing() -> None:
@@ -296,7 +296,7 @@ def test_a_hedge_for_a_late_first_content_stops_at_half_of_the_purse(until: Unti
     call = Drive(until=until, purse=at_half())
     call.wait(5 * SECOND)
     assert call.log == [PRIMARY]
-    assert call.planner.refused == {"budget": 1}
+    assert call.refused == {"budget": 1}
 
 
 def test_the_rescue_of_a_stalled_stream_may_use_the_rest() -> None:
@@ -313,7 +313,7 @@ def test_an_empty_purse_rescues_nobody() -> None:
     call.content(0, SECOND)
     call.wait(6 * SECOND)
     assert call.log == [PRIMARY]
-    assert call.planner.refused == {"budget": 1}
+    assert call.refused == {"budget": 1}
 
 
 @pytest.mark.parametrize(("filled_s", "hedged_s"), [(7, 10.0), (10, 15.0), (11, 15.0)])
@@ -336,7 +336,7 @@ def test_a_refused_rescue_is_asked_for_again_after_another_stall() -> None:
     purse.put()
     call.wait(7 * SECOND)
     assert hedges(call) == [(7.0, 1, "stall")]
-    assert call.planner.refused == {"budget": 1}
+    assert call.refused == {"budget": 1}
 
 
 @pytest.mark.parametrize(
@@ -352,18 +352,18 @@ def test_the_silence_after_a_refusal_is_of_the_kind_that_was_refused(
 ) -> None:
     late = Drive(targets=targets, hedge=policy, purse=empty())
     late.wait(21 * SECOND)
-    assert late.planner.refused == {why: 3}  # at 7, 14 and 21
+    assert late.refused == {why: 3}  # at 7, 14 and 21
     stalled = Drive(targets=targets, hedge=policy, purse=empty())
     stalled.content(0, SECOND)
     stalled.wait(7 * SECOND)
-    assert stalled.planner.refused == {why: 3}  # at 3, 5 and 7
+    assert stalled.refused == {why: 3}  # at 3, 5 and 7
 
 
 def test_the_refusal_of_an_early_hedge_does_not_put_off_the_rescue_of_a_stall() -> None:
     call = Drive(hedge=HedgePolicy(after_s=30, stall_after_s=5), purse=at_half())
     call.content(0, 31 * SECOND)
     call.wait(36 * SECOND)
-    assert call.planner.refused == {"budget": 1}
+    assert call.refused == {"budget": 1}
     assert hedges(call) == [(36.0, 1, "stall")]
 
 
@@ -372,7 +372,7 @@ def test_the_refusal_of_a_rescue_does_not_put_off_the_hedge_of_a_later_attempt()
     call = Drive(hedge=HedgePolicy(after_s=5, stall_after_s=60), purse=purse)
     call.content(0, SECOND)
     call.wait(61 * SECOND)
-    assert call.planner.refused == {"budget": 1}
+    assert call.refused == {"budget": 1}
     purse.put()
     call.fail(0, limited(), 62 * SECOND)  # a retry at once
     call.wait(67 * SECOND)
@@ -384,9 +384,9 @@ def test_content_after_a_refusal_is_waited_for_as_ever() -> None:
     call.content(0, SECOND)
     call.content(0, 8 * SECOND)  # refused at 6
     call.wait(13 * SECOND - 1)
-    assert call.planner.refused == {"budget": 1}
+    assert call.refused == {"budget": 1}
     call.wait(13 * SECOND)
-    assert call.planner.refused == {"budget": 2}
+    assert call.refused == {"budget": 2}
 
 
 def test_refusals_are_counted_by_their_reason() -> None:
@@ -399,7 +399,7 @@ def test_refusals_are_counted_by_their_reason() -> None:
     call.wait(5 * SECOND)  # no token
     call.fail(0, failure(ServerError), 6 * SECOND)  # the second of two attempts
     call.wait(11 * SECOND)
-    assert call.planner.refused == {"budget": 1, "max_attempts": 1}
+    assert call.refused == {"budget": 1, "max_attempts": 1}
 
 
 def test_a_target_that_refused_its_key_is_no_target_for_a_hedge() -> None:
@@ -407,4 +407,4 @@ def test_a_target_that_refused_its_key_is_no_target_for_a_hedge() -> None:
     call.fail(0, failure(AuthenticationFailed), SECOND)
     call.wait(6 * SECOND)
     assert call.kinds() == ["primary", "retry"]
-    assert call.planner.refused == {"no_target": 1}
+    assert call.refused == {"no_target": 1}

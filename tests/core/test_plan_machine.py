@@ -152,7 +152,7 @@ class Calls(RuleBasedStateMachine):
     @invariant()
     def the_same_hedges_were_refused(self) -> None:
         reasons = [each.why for each in self.model.refused]
-        assert self.call.planner.refused == {why: reasons.count(why) for why in reasons}
+        assert self.call.refused == {why: reasons.count(why) for why in reasons}
 
     @invariant()
     def the_same_became_of_every_attempt(self) -> None:

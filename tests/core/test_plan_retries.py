@@ -296,7 +296,7 @@ def test_after_the_failure_of_a_hedge_and_of_its_front_the_call_starts_from_scra
     retried = 7 * SECOND + 375_000_000
     assert call.log[2:3] == [(retried, Launch(0, "retry"))]
     # Both targets have failed in this call, so there is none for a hedge.
-    assert set(call.planner.refused) == {"no_target"}
+    assert set(call.refused) == {"no_target"}
 
 
 def test_a_retry_is_hedged_like_any_attempt() -> None:
@@ -316,7 +316,7 @@ def test_nothing_is_hedged_while_a_retry_is_pending() -> None:
     call.tick(50 * SECOND)
     call.wait(91 * SECOND)
     assert call.log[1:] == [(91 * SECOND, Launch(0, "retry"))]
-    assert call.planner.refused == {}
+    assert call.refused == {}
 
 
 # How often

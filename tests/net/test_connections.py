@@ -528,7 +528,7 @@ class Storm:
             self.cancelled += scope.cancelled_caught
 
     async def _exchange(self, connections: Connections) -> None:
-        exchange = Exchange(connections, lambda asked, arrived: None)
+        exchange = Exchange(connections, lambda asked, arrived, found: None)
         try:
             await exchange.open(POST, within(admission_s=1, connect_s=0.2, end_s=2))
             while not exchange.ended:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import gc
 import gzip
+import weakref
 import zlib
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -55,7 +57,7 @@ class House:
     def exchange(self) -> Exchange:
         return Exchange(self.connections, self._note_read)
 
-    def _note_read(self, asked_ns: int, arrived_ns: int) -> None:
+    def _note_read(self, asked_ns: int, arrived_ns: int, found: bool) -> None:
         self.reads.append((asked_ns / SECOND, arrived_ns / SECOND))
 
     async def opened(self, deadlines: Deadlines | None = None) -> Exchange:
@@ -326,12 +328,87 @@ def test_reads_are_told_to_the_exchange_that_makes_them() -> None:
         assert await house.whole() == b"ok"
         assert house.reads == [(0, 1), (1, 2)]
         told: list[int] = []
-        exchange = Exchange(house.connections, lambda _, arrived: told.append(arrived))
+        exchange = Exchange(house.connections, lambda _, arrived, __: told.append(arrived))
         await exchange.open(POST, within())
         assert await rest_of(exchange) == b"ok"
         assert told == [3 * SECOND, 4 * SECOND]
         assert len(house.reads) == 2
         assert len(house.network.clients) == 1
+
+    run(main)
+
+
+# ---------------------------------------------------------------- sending
+
+
+async def opened_somehow(exchange: Exchange, deadlines: Deadlines) -> None:
+    with suppress(Overdue, trio.ClosedResourceError):
+        await exchange.open(POST, deadlines)
+
+
+@pytest.mark.parametrize("end_s", [3, 9], ids=["the deadline", "the reply"])
+def test_when_the_request_was_sent_is_known_however_the_wait_for_its_reply_ends(
+    end_s: float,
+) -> None:
+    async def main(nursery: trio.Nursery) -> None:
+        house = House(nursery, serving(OK, every_s=5), connect_s=2)
+        exchange = house.exchange()
+        assert exchange.sent_ns is None
+        await opened_somehow(exchange, within(end_s=end_s))
+        assert exchange.sent_ns == 2 * SECOND
+
+    run(main)
+
+
+def test_when_the_request_was_sent_is_known_at_once_to_whoever_closes() -> None:
+    async def main(nursery: trio.Nursery) -> None:
+        house = House(nursery, silent, connect_s=2)
+        exchange = house.exchange()
+        async with trio.open_nursery() as opening:
+            opening.start_soon(opened_somehow, exchange, within())
+            await trio.sleep(5)
+            exchange.close()
+            assert exchange.sent_ns == 2 * SECOND  # although its task has had no turn since
+
+    run(main)
+
+
+def test_an_exchange_without_a_slot_or_a_connection_has_sent_nothing() -> None:
+    async def main(nursery: trio.Nursery) -> None:
+        house = House(nursery, serving(OK), connect_s=5)
+        exchanges = [house.exchange() for _ in range(2)]
+        async with trio.open_nursery() as opening:
+            for exchange in exchanges:
+                opening.start_soon(closed_in, partial(exchange.open, POST, within()))
+            await trio.sleep(1)
+            for exchange in exchanges:
+                exchange.close()
+                assert exchange.sent_ns is None
+
+    run(main)
+
+
+def test_what_a_later_exchange_sends_over_the_same_connection_is_not_ones_own() -> None:
+    async def main(nursery: trio.Nursery) -> None:
+        house = House(nursery, serving(OK))
+        first = await house.opened()
+        await rest_of(first)
+        await first.finish()
+        await trio.sleep(3)
+        second = await house.opened()
+        assert len(house.network.clients) == 1
+        assert (first.sent_ns, second.sent_ns) == (0, 3 * SECOND)
+
+    run(main)
+
+
+def test_a_request_that_is_sent_again_was_sent_the_second_time() -> None:
+    async def main(nursery: trio.Nursery) -> None:
+        house = House(nursery, closing_after(OK), serving(OK), connect_s=1)
+        assert await house.whole() == b"ok"
+        exchange = await house.opened()
+        assert len(house.network.clients) == 2
+        assert exchange.sent_ns == 2 * SECOND
 
     run(main)
 
@@ -591,6 +668,47 @@ def test_cancelled_while_the_end_is_awaited_the_connection_is_closed() -> None:
     run(main)
 
 
+class Reader:
+    """Owns an exchange, and through it all of an answer."""
+
+    def __init__(self, connections: Connections) -> None:
+        self.exchange = Exchange(connections, self._note_read)
+
+    def _note_read(self, asked_ns: int, arrived_ns: int, found: bool) -> None: ...
+
+
+def test_a_connection_that_waits_for_its_reuse_keeps_nothing_of_the_answer_before() -> None:
+    # It may wait for hours, and an answer with its timeline has many megabytes.
+    async def main(nursery: trio.Nursery) -> None:
+        house = House(nursery, serving(OK))
+        reader = Reader(house.connections)
+        await reader.exchange.open(POST, within())
+        await rest_of(reader.exchange)
+        await reader.exchange.finish()
+        assert house.state == (1, 1)
+        kept = weakref.ref(reader)
+        del reader
+        gc.collect()
+        assert kept() is None
+
+    run(main)
+
+
+def test_what_is_read_behind_the_answer_is_told_to_nobody() -> None:
+    # It comes after the end, so it may change no figure of the answer.
+    async def main(nursery: trio.Nursery) -> None:
+        house = House(nursery, serving(CHUNKED, b"2\r\nok\r\n", LAST_CHUNK, every_s=0.03))
+        exchange = await house.opened()
+        assert await exchange.read() == b"ok"
+        told = list(house.reads)
+        await exchange.finish()
+        assert house.state == (1, 1)
+        assert trio.current_time() == pytest.approx(0.09)
+        assert house.reads == told
+
+    run(main)
+
+
 # ---------------------------------------------------------------- closing
 
 
@@ -710,7 +828,7 @@ async def test_closed_by_the_owner_of_all_a_read_of_a_socket_ends() -> None:
         return client
 
     connections = Connections(Endpoint("http", "h", 80, None), slots=1, connect=connect)
-    exchange = Exchange(connections, lambda asked, arrived: None)
+    exchange = Exchange(connections, lambda asked, arrived, found: None)
     async with server, trio.open_nursery() as nursery:
         nursery.start_soon(closed_in, partial(exchange.open, POST, within()))
         assert (await requested(server)).endswith(b"{}")

@@ -13,9 +13,10 @@ import h11
 import pytest
 import trio
 from httpcore import AsyncHTTP11Connection, Origin
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 import polygateway.net
+from polygateway.net.clock import now_ns
 from polygateway.net.http import HTTPConnection
 from polygateway.net.stream import TimedStream
 from polygateway.testing import run_virtual
@@ -23,6 +24,7 @@ from tests.net.wires import (
     HEADERS,
     OK,
     SECOND,
+    ClientEnd,
     ServerEnd,
     Strike,
     replied,
@@ -180,6 +182,49 @@ def test_a_reply_to_a_request_that_could_not_be_sent_is_read(net: Net) -> None:
         assert await body_of(connection) == b"no"
         assert not await connection.make_reusable()
         assert client.closed
+
+    run_virtual(main)
+
+
+class SlowToSend(ClientEnd):
+    """Takes a second to send whatever it is given."""
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await trio.sleep(1)
+        await super().send_all(data)
+
+
+def test_a_request_is_sent_when_its_last_byte_was_written(net: Net) -> None:
+    async def main() -> None:
+        inner, server = memory_stream_pair()
+        connection = net.connection(SlowToSend(inner))
+        sent: list[int] = []
+        for began in (0, 5):
+            connection.on_sent = lambda: sent.append(now_ns())
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(replied, server, OK)
+                nursery.start_soon(whole_reply, connection)
+                await trio.sleep(1.75)
+                assert sent == []
+                await trio.sleep(0.5)
+                # The head took a second, the body another; the reply is not there yet.
+                assert sent.pop() == (began + 2) * SECOND
+            assert await connection.make_reusable()
+            await trio.sleep_until(5)
+
+    run_virtual(main)
+
+
+def test_a_request_whose_body_could_not_be_written_was_not_sent(net: Net) -> None:
+    async def main() -> None:
+        client, server = wire()
+        await server.send_all(b"HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n")
+        await server.aclose()
+        connection = net.connection(client)
+        sent: list[int] = []
+        connection.on_sent = lambda: sent.append(now_ns())
+        assert (await posted(connection)).status == 413
+        assert sent == []
 
     run_virtual(main)
 

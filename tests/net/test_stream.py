@@ -21,11 +21,13 @@ Stamps = list[tuple[float, float]]
 def stamped(stream: TimedStream) -> Stamps:
     """Collect the stamps of the reads from *stream*, in seconds."""
     stamps: Stamps = []
-    stream.on_read = lambda asked, arrived: stamps.append((asked / SECOND, arrived / SECOND))
+    stream.on_read = lambda asked, arrived, found: stamps.append((asked / SECOND, arrived / SECOND))
     return stamps
 
 
-async def reading_raises(timed: TimedStream, error: type[Exception], text: str) -> None:
+async def reading_raises(
+    timed: TimedStream, error: type[Exception], text: str | None = None
+) -> None:
     with pytest.raises(error, match=text):
         await timed.read(100)
 
@@ -179,6 +181,79 @@ def test_a_broken_connection_says_what_broke_it(cause: Exception | None, text: s
         await server.aclose()
         with pytest.raises(httpcore.ReadError, match=text):
             await TimedStream(client).read(100)
+
+    run_virtual(main)
+
+
+def findings(stream: TimedStream) -> list[bool]:
+    """Collect whether the reads from *stream* found anything."""
+    found: list[bool] = []
+    stream.on_read = lambda asked, arrived, anything: found.append(anything)
+    return found
+
+
+def test_bytes_the_end_and_a_broken_connection_are_something_that_a_read_found() -> None:
+    async def main() -> None:
+        client, server = wire()
+        timed = TimedStream(client)
+        found = findings(timed)
+        await server.send_all(b"x")
+        assert await timed.read(100) == b"x"
+        await server.aclose()
+        assert await timed.read(100) == b""
+        client.broken = trio.BrokenResourceError()
+        await reading_raises(timed, httpcore.ReadError, "broken")
+        assert found == [True, True, True]
+
+    run_virtual(main)
+
+
+def test_a_read_that_was_cut_off_found_nothing() -> None:
+    async def main() -> None:
+        client, _ = wire()
+        timed = TimedStream(client)
+        found = findings(timed)
+        timed.deadline_ns = SECOND
+        await reading_raises(timed, Overdue)
+        timed.deadline_ns = None
+        with trio.move_on_after(1):
+            await timed.read(100)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reading_raises, timed, trio.ClosedResourceError)
+            await wait_all_tasks_blocked()
+            timed.close()
+        await reading_raises(timed, trio.ClosedResourceError)
+        assert found == [False, False, False, False]
+
+    run_virtual(main)
+
+
+def test_a_read_that_closing_cuts_off_is_told_once_and_by_whoever_closes() -> None:
+    async def main() -> None:
+        client, _ = wire()
+        timed = TimedStream(client)
+        stamps = stamped(timed)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reading_raises, timed, trio.ClosedResourceError)
+            await trio.sleep(3)
+            timed.close()
+            assert stamps == [(0, 3)]  # although its task has had no turn since
+            timed.close()
+        assert stamps == [(0, 3)]
+
+    run_virtual(main)
+
+
+def test_closing_between_two_reads_is_the_end_of_none() -> None:
+    async def main() -> None:
+        client, server = wire()
+        timed = TimedStream(client)
+        stamps = stamped(timed)
+        await server.send_all(b"x")
+        await timed.read(100)
+        await trio.sleep(1)
+        timed.close()
+        assert stamps == [(0, 0)]
 
     run_virtual(main)
 

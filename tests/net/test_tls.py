@@ -64,7 +64,7 @@ def connections_to(port: int, tls: ssl.SSLContext, host: str = HOST) -> Connecti
 
 
 async def whole(connections: Connections) -> bytes:
-    exchange = Exchange(connections, lambda asked, arrived: None)
+    exchange = Exchange(connections, lambda asked, arrived, found: None)
     await exchange.open(POST, within())
     body = b""
     while not exchange.ended:

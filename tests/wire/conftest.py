@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from polygateway.stats import CallStats
+from tests.records import CALL
+
+if TYPE_CHECKING:
+    from polygateway.stats import CallStats
 
 Reads: TypeAlias = Sequence[bytes]
 
@@ -28,18 +31,4 @@ def cut_every_way() -> Callable[[bytes], Iterator[Reads]]:
 @pytest.fixture(scope="session")
 def stats() -> CallStats:
     """Give figures of a call: the wire only passes them on."""
-    return CallStats(
-        chunk_count=0,
-        ttft_ms=None,
-        generation_ms=None,
-        stall_ms=None,
-        stall_gap_count=None,
-        stall_count=None,
-        active_generation_ms=None,
-        max_gap_ms=None,
-        total_ms=0.0,
-        attempts=(),
-        hedge_reason=None,
-        hedges_refused={},
-        commit_ms=None,
-    )
+    return CALL

@@ -2,15 +2,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import attrs
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from polygateway.messages import Chunk, Completion, ToolCall, ToolCallDelta, Usage
+from polygateway.messages import Chunk, Completion, ToolCall, ToolCallDelta
+from polygateway.usage import Usage
 from polygateway.wire.answer import Answer, CallPiece
 from polygateway.wire.malformed import Malformed
 
 if TYPE_CHECKING:
     from polygateway.stats import CallStats
+    from polygateway.usage import Confidence
 
 
 def answer(*, max_bytes: int = 100_000) -> Answer:
@@ -45,7 +48,7 @@ def test_a_completion_holds_everything_that_came(stats: CallStats) -> None:
         tool_calls=(),
         finish_reason="stop",
         raw_finish_reason="STOP",
-        usage=Usage(input_tokens=1),
+        usage=Usage(input_tokens=1, confidence="exact"),
         model="lyra-3",
         target="eu",
         id="a1",
@@ -79,6 +82,35 @@ def test_of_each_token_count_the_last_that_is_known_stands() -> None:
     collected.count_tokens(Usage(output_tokens=4, cached_input_tokens=0))
     collected.count_tokens(Usage())
     assert collected.usage == Usage(input_tokens=11, output_tokens=4, cached_input_tokens=0)
+
+
+# A count of 0 is a count.
+COUNTS = [
+    Usage(input_tokens=0),
+    Usage(output_tokens=0),
+    Usage(reasoning_tokens=0),
+    Usage(cached_input_tokens=0),
+]
+
+
+@pytest.mark.parametrize("usage", COUNTS)
+@pytest.mark.parametrize(("ended", "confidence"), [(True, "exact"), (False, "at_least")])
+def test_a_count_is_final_where_the_answer_ended_and_a_lower_bound_before(
+    usage: Usage, ended: bool, confidence: Confidence, stats: CallStats
+) -> None:
+    collected = answer()
+    collected.count_tokens(usage)
+    counted = attrs.evolve(usage, confidence=confidence)
+    assert collected.counted(ended=ended) == counted
+    assert whole(collected, stats, ended=ended).usage == counted
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_where_nothing_was_counted_nothing_is_known(ended: bool, stats: CallStats) -> None:
+    collected = answer()
+    collected.count_tokens(Usage())
+    assert collected.counted(ended=ended) == Usage(confidence="unknown")
+    assert whole(collected, stats, ended=ended).usage == Usage(confidence="unknown")
 
 
 # ---- finish reasons -----------------------------------------------------------------------------

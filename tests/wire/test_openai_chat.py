@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from polygateway.errors import Overloaded, ProtocolViolation, ServerError
-from polygateway.messages import Chunk, ToolCallDelta, Usage
+from polygateway.messages import Chunk, ToolCallDelta
 from polygateway.policies import Limits
+from polygateway.usage import Usage
 from polygateway.wire.dialect import Phase
 from polygateway.wire.openai_chat import FINISH_ERRORS, FINISH_REASONS, ChatDecoder, OpenAIChat
 
@@ -419,6 +420,35 @@ def test_calls_before_the_one_over_the_limit_are_given() -> None:
     assert reply.phase is Phase.FAILED
 
 
+def test_a_reply_with_one_choice_is_a_stream() -> None:
+    reply = decoder()
+    assert reply.form == "stream"  # before anything came, as far as can be told
+    for data in (delta(role="assistant"), delta(content="a"), delta("stop"), event({}), DONE):
+        reply.feed(data)
+        assert reply.form == "stream"
+
+
+@pytest.mark.parametrize(
+    "second",
+    [delta(index=1, content="b"), delta(index=1, role="assistant"), delta("stop", index=1)],
+    ids=["content", "its role", "its end"],
+)
+def test_a_reply_in_which_a_second_choice_appears_holds_several_from_then_on(
+    second: bytes,
+) -> None:
+    reply, forms = decoder(), list[str]()
+    for data in (delta(content="a"), second, delta(content="c"), DONE):
+        reply.feed(data)
+        forms.append(reply.form)
+    assert forms == ["stream", "choices", "choices", "choices"]
+
+
+def test_the_only_choice_may_have_any_index() -> None:
+    reply = decoder()
+    reply.feed(delta(index=3, content="a") + delta("stop", index=3) + DONE)
+    assert (reply.form, reply.phase) == ("stream", Phase.ENDED)
+
+
 def test_choices_that_nobody_asked_for_cannot_fill_the_memory() -> None:
     reply = decoder(limits=Limits(max_answer_bytes=10_000))
     for index in range(1, 1000):
@@ -452,6 +482,18 @@ def test_a_whole_reply_is_one_event_and_its_own_end(content_type: str, cut_every
         assert shown(reply.close()) == ["reasoning:b", "text:a", "tool_call:{}"]
         assert (reply.phase, reply.content_events) == (Phase.ENDED, 1)
         assert reply.answer.raw_finish_reason is None
+
+
+def test_a_whole_reply_is_a_document_however_many_choices_it_has() -> None:
+    for choices in (1, 2):
+        reply = decoder("application/json")
+        choice: JSON = {"message": {"content": "a"}, "finish_reason": "stop"}
+        body = json.dumps({"choices": [choice] * choices}).encode()
+        reply.feed(body[:1])
+        assert reply.form == "document"
+        reply.feed(body[1:])
+        reply.close()
+        assert (reply.form, reply.phase) == ("document", Phase.ENDED)
 
 
 @pytest.mark.parametrize(

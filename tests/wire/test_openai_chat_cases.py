@@ -133,7 +133,7 @@ def facts(seen: Seen) -> Case:
             for c in completion.tool_calls
         ],
         "finish_reason": completion.raw_finish_reason,
-        "usage": attrs.asdict(completion.usage),
+        "usage": {name: getattr(completion.usage, name) for name in NO_USAGE},
         "content_events": seen.content_events,
         "text_sha256": hashlib.sha256(completion.text.encode()).hexdigest(),
     }
