@@ -81,6 +81,7 @@ def call_record(
     return CallStats(
         **attrs.asdict(seen, recurse=False),
         attempts=attempts,
+        front=front.index,
         hedge_reason=hedges[0].reason if hedges else None,
         hedge_after_ms=hedges[0].started_ms if hedges else None,
         hedges_refused=dict(refused),

@@ -330,6 +330,11 @@ class CallStats(StreamFigures):
     attempts: Sequence[AttemptStats]
     """Every attempt of the call, in order of launch."""
 
+    front: int
+    """Index of the attempt whose figures these are. Of a call that nobody won, that is the one that
+    its error is about, else the latest to speak.
+    """
+
     hedge_reason: HedgeReason | None
     """Reason of the call's first hedge; ``None`` when nothing was hedged."""
 

@@ -135,6 +135,7 @@ def call(
     stats = CallStats(
         **attrs.asdict(figures, recurse=False),
         attempts=attempts,
+        front=0,
         hedge_reason=None,
         hedge_after_ms=None,
         hedges_refused=refused or {},

@@ -48,6 +48,7 @@ ATTEMPT = AttemptStats(
 CALL = CallStats(
     **attrs.asdict(_NOTHING_CAME, recurse=False),
     attempts=(),
+    front=0,
     hedge_reason=None,
     hedge_after_ms=None,
     hedges_refused={},

@@ -420,6 +420,22 @@ def test_a_key_whose_echo_is_cut_is_not_shown_in_part(
     assert "***" in shown
 
 
+def test_an_interrupt_before_the_first_attempt_comes_out_plain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Python raises it between any two instructions of the main task.
+    async def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        async with gateway_to({"eu": ScriptedProvider(answer("Once."))}) as (gw, _):
+            monkeypatch.setattr("polygateway.gateway.race", interrupted)
+            await gw.complete("x", model="m")
+
+    with pytest.raises(KeyboardInterrupt):
+        run_virtual(main)
+
+
 # What a gateway knows about its calls
 
 

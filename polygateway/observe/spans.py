@@ -46,10 +46,8 @@ class Recording:
     """Of the attempts that have ended, by index."""
 
     def front(self, event: CallEnded) -> AttemptStarted:
-        """Give the attempt whose figures the call has: the winner, else the latest to speak."""
-        if self.committed is not None:
-            return self.attempts[self.committed.attempt]
-        return self.attempts[max(event.stats.attempts, key=_last_heard_ms).index]
+        """Give the attempt whose figures the call has."""
+        return self.attempts[event.stats.front]
 
     def operation(self, event: CallEnded) -> Values:
         """Give the attributes that spans and metrics of the conventions share."""
@@ -237,13 +235,6 @@ def _of_stall(stall: Stall) -> Mapping[str, str | bool | int | float]:
         "polygateway.stall.keepalives": stall.keepalives,
         "polygateway.stall.open": stall.open,
     }
-
-
-def _last_heard_ms(stats: AttemptStats) -> float:
-    """Give when its latest content came, from the application's call; below 0 for none."""
-    if stats.ttft_ms is None:
-        return -1.0
-    return stats.started_ms + stats.ttft_ms + (stats.generation_ms or 0.0)
 
 
 def _ns(milliseconds: float) -> int:

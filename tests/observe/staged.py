@@ -136,6 +136,7 @@ def call(
     stats = CallStats(
         **attrs.asdict(figures, recurse=False),
         attempts=[each.stats for each in attempts],
+        front=front.stats.index,
         hedge_reason=hedges[0].reason if hedges else None,
         hedge_after_ms=hedges[0].started_ms if hedges else None,
         hedges_refused={"budget": refused} if refused else {},

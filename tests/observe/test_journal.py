@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from polygateway import Gateway
-    from polygateway.observe.records import RecordedAttempt, RecordedCall
+    from polygateway.observe.records import RecordedCall
     from polygateway.testing import Script
 
 
@@ -258,16 +258,6 @@ def figures(stats: StreamFigures) -> StreamFigures:
     return StreamFigures(**{name: getattr(stats, name) for name in names})
 
 
-def front(call: RecordedCall) -> RecordedAttempt:
-    """Give the attempt whose figures are the call's: the winner, else the latest to speak."""
-    won = [attempt for attempt in call.attempts if attempt.stats.outcome == "won"]
-    return won[0] if won else max(call.attempts, key=_last_ns)
-
-
-def _last_ns(attempt: RecordedAttempt) -> int:
-    return attempt.trace.arrivals[-1].at_ns if attempt.trace.arrivals else 0
-
-
 def check(call: RecordedCall, told: CallEnded) -> None:
     """Make sure that a recorded call is the one that was told, and that its figures follow."""
     assert call.stats == told.stats
@@ -275,7 +265,9 @@ def check(call: RecordedCall, told: CallEnded) -> None:
     for attempt in call.attempts:
         assert figures(attempt.stats) == figures_of(attempt.trace)
     assert figures(call.stats) == figures_of(
-        front(call).trace, since_ns=call.started_ns, until_ns=call.ended_ns
+        call.attempts[call.stats.front].trace,
+        since_ns=call.started_ns,
+        until_ns=call.ended_ns,
     )
 
 

@@ -345,8 +345,8 @@ def test_it_is_so_too_when_the_call_ends_where_something_else_is_current() -> No
     assert export.call.parent == request.get_span_context()
 
 
-@pytest.mark.parametrize(("scene", "target"), [("rescued", "us"), ("failed", "eu"), ("left", "eu")])
-def test_the_address_is_that_of_the_answer_or_of_the_first_target_without_one(
+@pytest.mark.parametrize(("scene", "target"), [("rescued", "us"), ("failed", "us"), ("left", "eu")])
+def test_the_address_is_that_of_the_attempt_that_the_figures_are_of(
     scene: str, target: str
 ) -> None:
     export, _ = played(scene)
