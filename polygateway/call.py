@@ -116,6 +116,9 @@ class Call:
             traces=self._narrator.wants_traces,
             on_stall=self._narrator.stalled if self._narrator.hears_stalls else None,
         )
+        self._winner: Attempt | None = None
+        """The attempt that is committed; ``None`` before."""
+
         self._subject: Attempt | None = None
         """The attempt that the error is about; ``None`` if there is none."""
 
@@ -154,11 +157,12 @@ class Call:
     def commit(self, winner: int) -> None:
         """Let *winner* speak from now on, and end every other attempt."""
         losers = self.gate.commit(winner)
+        self._winner = self.attempts[winner]
         self.committed_ns = now_ns()
         with ExitStack() as closing:
             for loser in losers:
                 closing.callback(self._cancel, self.attempts[loser], "lost the race")
-        self._narrator.committed(self.attempts[winner], self.committed_ns)
+        self._narrator.committed(self._winner, self.committed_ns)
 
     def lose(self, attempt: int, reason: str) -> None:
         """Take an attempt out of the open race."""
@@ -214,7 +218,7 @@ class Call:
 
     def settle(self) -> None:
         """Put the call on record, once all that is to be known of it is. Only once."""
-        if self._final is not None:
+        if self._final is not None or not self.attempts:  # interrupted before the first one
             return
         front = self._front()
         for attempt in self.attempts:
@@ -236,8 +240,8 @@ class Call:
     def _outcome(self) -> CallOutcome:
         if self.error is not None:
             return "failed"
-        winner = self._winner()
-        return "complete" if winner is not None and winner.whole else "cancelled"
+        is_whole = self._winner is not None and self._winner.whole
+        return "complete" if is_whole else "cancelled"
 
     # Figures
 
@@ -261,13 +265,8 @@ class Call:
             attempt,
             called_ns=self.started_ns,
             outcome=_OUTCOMES[self.gate.attempts[attempt.index]],
-            winner=self._winner(),
+            winner=self._winner,
         )
-
-    def _winner(self) -> Attempt | None:
-        states = enumerate(self.gate.attempts)
-        won = next((index for index, state in states if state is AttemptState.WON), None)
-        return None if won is None else self.attempts[won]
 
     def _front(self) -> Attempt:
         """Give the attempt whose figures are the call's.
@@ -275,7 +274,7 @@ class Call:
         The winner; if nobody won, the one that the error is about, else the latest to speak.
         """
         latest = max(self.attempts, key=lambda each: each.timeline.last_ns or 0)
-        return self._winner() or self._subject or latest
+        return self._winner or self._subject or latest
 
     def completion(self, attempt: Attempt) -> Completion:
         """Give what *attempt*, whose reply has begun, has received up to now."""

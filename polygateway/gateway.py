@@ -78,8 +78,10 @@ def _listening(instruments: Iterable[object]) -> Iterator[Instrument]:
     """Give *instruments*, and one for the log where its lines would be seen.
 
     Raises:
-        ConfigurationError: one of them is none.
+        ConfigurationError: they are no instruments.
     """
+    if isinstance(instruments, Instrument):
+        raise ConfigurationError("instruments is a single one, where a list of them is wanted")
     logs = LOGGER.isEnabledFor(logging.INFO)
     for instrument in instruments:
         if not isinstance(instrument, Instrument):

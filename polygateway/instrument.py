@@ -64,7 +64,7 @@ class Instrument:
         """Learn that a hedge was due and did not start."""
 
     def committed(self, event: Committed) -> None:
-        """Learn that a race was decided."""
+        """Learn that a race was decided. The losers have ended before."""
 
     def attempt_ended(self, event: AttemptEnded) -> None:
         """Learn that an attempt came to its end, whatever end."""
@@ -149,7 +149,8 @@ class StallEnded:
     target: str
     stall: Stall
     """The silence as the figures have it. One that turns out to be the tail of a whole answer is in
-    no figure but ``tail_ms``: then it is not ``open``, and nothing came ``next``.
+    no figure but ``tail_ms``: then it is not ``open``, and nothing came ``next``. Of a reply with
+    several choices no figure has it.
     """
 
     def tell(self, instrument: Instrument) -> None:
@@ -197,7 +198,9 @@ class AttemptEnded:
     call: int
     at_ns: int
     stats: AttemptStats
-    """Its record. What it wasted is estimated only when the call has ended."""
+    """Its record. What it wasted is estimated, and why nothing was tried after it is known, only
+    when the call has ended.
+    """
 
     trace: Trace | None
     """What its figures are made of; ``None`` unless an instrument wants traces."""
@@ -217,7 +220,7 @@ class CallEnded:
     stream: bool
     outcome: CallOutcome
     error: GatewayError | None
-    """What was raised; ``None`` unless it failed."""
+    """What it failed with, and the application is told; ``None`` unless it failed."""
 
     stats: CallStats
     usage: Usage

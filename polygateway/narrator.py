@@ -149,9 +149,7 @@ class Narrator:
             )
 
     def attempt_ended(self, attempt: Attempt, stats: AttemptStats) -> None:
-        """Tell that an attempt came to its end."""
-        if not self._audience:
-            return
+        """Tell that an attempt came to its end. Only if :attr:`is_heard`."""
         if attempt.in_stall or not attempt.whole:
             self._still_open(attempt)
         self._audience.tell(

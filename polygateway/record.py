@@ -30,9 +30,10 @@ def attempt_record(
         attempt: the attempt.
         called_ns: when the application called.
         outcome: what became of it; ``None`` while it runs.
-        winner: what its waste is estimated by; ``None`` if nobody has won yet.
+        winner: the one that is committed, by which waste is estimated; ``None`` if none is.
     """
-    failure, head = attempt.failure, attempt.head
+    failure = attempt.failure if outcome == "failed" else None
+    head = attempt.head
     return AttemptStats(
         **attrs.asdict(figures(attempt.timeline.tally, ending(attempt)), recurse=False),
         index=attempt.index,
@@ -52,7 +53,7 @@ def attempt_record(
         error_kind=None if failure is None else failure.kind,
         characters=attempt.timeline.tally.characters,
         usage=attempt.usage,
-        wasted=None if outcome in {None, "won"} else _waste(attempt, winner),
+        wasted=None if outcome is None or attempt is winner else _waste(attempt, winner),
     )
 
 

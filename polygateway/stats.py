@@ -315,7 +315,7 @@ class AttemptStats(StreamFigures):
     """What its provider counted."""
 
     wasted: Waste | None
-    """What it cost in vain. ``None`` for the winner, and while it runs."""
+    """What it cost in vain. ``None`` for the one that was committed, and while it runs."""
 
 
 @attrs.frozen(kw_only=True)

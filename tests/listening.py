@@ -213,7 +213,8 @@ def _check_attempt(events: Sequence[Event], call: CallEnded, index: int) -> None
     then, now = (attrs.evolve(each, wasted=None, error=None) for each in (stats, final))
     assert then == now
     assert (final.error or "").startswith(stats.error or "")
-    assert (stats.wasted is None) == (stats.outcome == "won") == (final.wasted is None)
+    committed = any(isinstance(event, Committed) for event in between)
+    assert (stats.wasted is None) == committed == (final.wasted is None)
     assert (stats.error is None) == (stats.error_kind is None) == (final.error is None)
     assert (stats.outcome == "failed") == (stats.error is not None)
     assert (stats.outcome in {"lost", "cancelled"}) == (stats.cancel_reason is not None)

@@ -179,6 +179,7 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         for the reply to the next request.
         """
         rest, closed = self._h11_state.trailing_data
+        self.on_sent = _nothing_sent
         await self._response_closed()
         return self.is_idle() and not rest and not closed
 
