@@ -101,6 +101,13 @@ def benchmarks(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def accuracy(session: nox.Session) -> None:
+    """The figures against a server in another process that logs when it truly wrote."""
+    install(session, "tests")
+    session.run("python", "benchmarks/check_accuracy.py", *session.posargs)
+
+
+@nox.session(default=False)
 def mutation(session: nox.Session) -> None:
     """Change the pure rooms line by line, and list the changes that no test has noticed."""
     install(session, "mutation")

@@ -87,7 +87,9 @@ class Call:
     asked_ns: Sequence[int]
     """When the consumer asked for each chunk; empty if it did at once."""
 
-    figures: StreamFigures
+    figures: CallStats | AttemptStats
+    """Those of its attempt, if the call failed."""
+
     attempts: Sequence[AttemptStats]
 
 
@@ -203,7 +205,7 @@ class Caller:
         schedule: str,
         manner: Manner,
         called_ns: int,
-        figures: StreamFigures,
+        figures: CallStats | AttemptStats,
         attempts: Sequence[AttemptStats],
         asked_ns: Sequence[int] = (),
     ) -> None:
@@ -301,7 +303,8 @@ def judge(calls: Iterable[Call], log: Mapping[str, Sequence[Write]]) -> Iterator
 
 def _answering(call: Call) -> AttemptStats:
     """Give the attempt whose figures are the call's."""
-    return next((each for each in call.attempts if each.outcome == "won"), call.attempts[-1])
+    figures = call.figures
+    return call.attempts[figures.front] if isinstance(figures, CallStats) else figures
 
 
 def _middle(seen: Sequence[Seen], figure: str) -> str:
@@ -359,7 +362,7 @@ def _is_recomputed(call: Call, recorded: RecordedCall) -> bool:
         (each, figures_of(trace)) for each, trace in zip(call.attempts, traces, strict=True)
     ]
     if isinstance(call.figures, CallStats):
-        trace = traces[_answering(call).index]
+        trace = traces[call.figures.front]
         of_call = figures_of(trace, since_ns=recorded.started_ns, until_ns=recorded.ended_ns)
         pairs.append((call.figures, of_call))
     return all(

@@ -143,6 +143,10 @@ class _Race:
         reports: list[tuple[Attempt, Report]] = []
         with trio.CancelScope(deadline=trio_deadline(self._planner.wake_ns())):
             reports.append(await receive.receive())
+        if not reports:
+            # After a time in which the loop was blocked, bytes may wait that have silenced nobody:
+            # whoever was woken with this task has its turn before a hedge is due.
+            await trio.lowlevel.checkpoint()
         waiting = receive.statistics().tasks_waiting_send
         reports += [receive.receive_nowait() for _ in range(waiting)]
         front = self._planner.front()

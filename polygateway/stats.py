@@ -151,9 +151,9 @@ class StreamFigures:
     generation_ms: float | None
     """First to last content chunk on the wall clock, silences included.
 
-    aiperf's and vLLM's request latency less their TTFT, but without the usage and the end marker
-    behind the last content (see ``tail_ms``). ``None`` with fewer than two content chunks: one
-    arrival spans no interval.
+    The same as aiperf's ``decode_duration``. vLLM's bench takes the time from the first delta, even
+    if that has only a role, to the finish reason; for what follows the last content see
+    ``tail_ms``. ``None`` with fewer than two content chunks: one arrival spans no interval.
     """
 
     stall_ms: float | None

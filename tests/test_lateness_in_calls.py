@@ -151,7 +151,11 @@ class Block:
 
 
 def measured(
-    call: Call, script: Sequence[Step], *blocks: Block, instruments: Sequence[Instrument] = ()
+    call: Call,
+    script: Sequence[Step],
+    *blocks: Block,
+    config: Config = CONFIG,
+    instruments: Sequence[Instrument] = (),
 ) -> CallStats:
     """Give the stats of a call that is made at time 0, beside a task that blocks the loop."""
 
@@ -160,19 +164,20 @@ def measured(
             await trio.sleep_until(block.at)
             world.block(block.lasts)
 
-    return measured_beside(compute, call, script, instruments)
+    return measured_beside(compute, call, script, config, instruments)
 
 
 def measured_beside(
     compute: Callable[[Outside], Awaitable[None]],
     call: Call,
     script: Sequence[Step],
+    config: Config = CONFIG,
     instruments: Sequence[Instrument] = (),
 ) -> CallStats:
     async def main() -> CallStats:
         world = Outside(script)
         async with (
-            open_gateway(CONFIG, connect=world.connect, instruments=instruments) as gw,
+            open_gateway(config, connect=world.connect, instruments=instruments) as gw,
             trio.open_nursery() as nursery,
         ):
             nursery.start_soon(world.go_on)
@@ -283,6 +288,26 @@ def test_what_runs_between_the_poll_and_the_readers_turn_is_no_silence_either(ca
     stats = measured_beside(compute, call, [*steady(200), *end(200)])
     assert stats.stall_count == 0
     assert stats.max_gap_ms == pytest.approx(20)
+
+
+HEDGED = attrs.evolve(
+    CONFIG,
+    targets={
+        name: Target(dialect="openai-chat", base_url=f"http://{name}.invalid/v1", model="x")
+        for name in ("eu", "us")
+    },
+    models={"m": ("eu", "us")},
+    hedge=HedgePolicy(after_s=0.5, stall_after_s=0.5),
+)
+
+
+@both
+@pytest.mark.parametrize("at", [0.005, 0.51], ids=["before the first content", "later"])
+@settings(deadline=None, max_examples=20)
+@given(order=st.random_module())  # examples differ in the order in which trio runs the tasks
+def test_a_blocked_loop_starts_no_hedge(call: Call, at: float, order: object) -> None:
+    stats = measured(call, [*steady(100), *end(100)], Block(at, 1.0), config=HEDGED)
+    assert [attempt.kind for attempt in stats.attempts] == ["primary"]
 
 
 gaps = st.sampled_from([0, 1, 20, 499, 500, 501, 1000]) | st.integers(0, 3000)
