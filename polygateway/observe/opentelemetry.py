@@ -16,10 +16,10 @@ try:
     from opentelemetry import context, metrics, trace
 
     from .spans import Recording, present, write_spans
-except ImportError as missing:
+except ImportError as _missing:
     raise ImportError(
         "OpenTelemetryInstrument needs opentelemetry-api: pip install 'polygateway[otel]'"
-    ) from missing
+    ) from _missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,10 +9,10 @@ from .metrics import METRICS, MetricsInstrument
 
 try:
     from prometheus_client import REGISTRY, Counter, Gauge, Histogram
-except ImportError as missing:
+except ImportError as _missing:
     raise ImportError(
         "PrometheusInstrument needs prometheus-client: pip install 'polygateway[prometheus]'"
-    ) from missing
+    ) from _missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

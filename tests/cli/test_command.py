@@ -70,8 +70,9 @@ async def test_ctrl_c_prints_the_figures_there_are_and_has_exit_code_130(tmp_pat
         assert process.stderr is not None
         assert await process.stdout.receive_some() == b"Rhine, "
         process.send_signal(signal.SIGINT)
-        figures = b"".join([data async for data in process.stderr])
-        assert await process.wait() == 130
+        with trio.fail_after(60):
+            figures = b"".join([data async for data in process.stderr])
+            assert await process.wait() == 130
     assert b"eu cancelled (caller)" in figures
     assert b"Traceback" not in figures
 

@@ -106,9 +106,10 @@ async def test_ctrl_c_prints_what_there_is_and_has_exit_code_130() -> None:
         )
         assert process.stdout is not None
         assert process.stderr is not None
-        out = b"".join([data async for data in process.stdout])
-        err = b"".join([data async for data in process.stderr])
-        assert await process.wait() == 130
+        with trio.fail_after(60):
+            out = b"".join([data async for data in process.stdout])
+            err = b"".join([data async for data in process.stderr])
+            assert await process.wait() == 130
     assert b"1 of 20 requests" in out
     assert b"1 x not finished when the probe stopped" in out
     assert err == b""

@@ -90,7 +90,7 @@ def poisoned_table(table: dict[str, object], *, secret: bool = False) -> dict[st
     }
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(configurations)
 def test_no_mapping_gets_through_wrong_and_no_secret_out(data: dict[str, object]) -> None:
     error: ConfigurationError | None = None

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 STREAMS = streams(CHUNK_LISTS)
 CHUNK_BY_CHUNK = streams(st.tuples(CHUNKS), min_size=2)
 
-OFTEN = settings(max_examples=4 * settings().max_examples)
+OFTEN = settings(max_examples=2 * settings().max_examples)
 
 OF_GENERATION = {
     *("generation_ms", "active_generation_ms", "backpressure_ms", "max_gap_ms"),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .result import Result
     from .sample import Sample
 
-METHOD = {
+METHOD: Mapping[str, str | float] = {
     "percentile": "nearest rank: sample number ceil(n * p / 100), from the best; null where that"
     " is the worst",
     "interval": "order statistics, distribution-free",
