@@ -210,20 +210,21 @@ class Call:
         self.scope.cancel(reason="the gateway was left")
         self.abandon("shutdown")
 
-    def end(self) -> None:
-        """Note that the call has ended. Only the first time counts."""
+    def end(self) -> int:
+        """Note that the call has ended, and give when. Only the first time counts."""
         if self.ended_ns is None:
             self.ended_ns = now_ns()
             self.gate.end()
+        return self.ended_ns
 
     def settle(self) -> None:
-        """Put the call on record, once all that is to be known of it is. Only once."""
+        """End the call and put it on record, once all that is to be known of it is. Only once."""
+        ended = self.end()
         if self._final is not None or not self.attempts:  # interrupted before the first one
             return
         front = self._front()
         for attempt in self.attempts:
             self._record(attempt)
-        ended = now_ns() if self.ended_ns is None else self.ended_ns
         self._final = self.stats(front)
         event = self._narrator.call_ended(
             front, self._final, at_ns=ended, outcome=self._outcome(), error=self.error

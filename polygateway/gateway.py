@@ -138,7 +138,6 @@ class Gateway:
         call = self._begin(prompt, model, options, stream=False)
         try:
             winner = await race(call, "end")
-            call.end()
             call.settle()
             await finish(winner.attempt)
         finally:

@@ -116,7 +116,6 @@ class CompletionStream:
             self._error = self._broken(report.failure)
 
     async def _end(self) -> Chunk:
-        self._call.end()
         self._call.settle()
         await finish(self._attempt)
         self._exhausted = True
