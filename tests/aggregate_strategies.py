@@ -22,6 +22,7 @@ from polygateway.stats import (
     WasteConfidence,
 )
 from polygateway.usage import Usage
+from tests.records import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,28 +35,7 @@ THRESHOLD = 2 * SECOND
 TARGETS = ("eu", "us", "apac")
 MODELS = ("fast", "smart", "unused")
 
-EMPTY = StreamFigures(
-    chunk_count=0,
-    ttft_ms=None,
-    ttft_text_ms=None,
-    generation_ms=None,
-    stall_ms=None,
-    stall_gap_count=None,
-    stall_count=None,
-    active_generation_ms=None,
-    backpressure_ms=None,
-    max_gap_ms=None,
-    tail_ms=None,
-    open_gap_ms=None,
-    total_ms=0.0,
-    output_tokens=None,
-    tokens_source="none",
-    tpot_ms=None,
-    tokens_per_s=None,
-    rate_basis=None,
-    rate_reason="empty",
-    stalls=(),
-)
+EMPTY = attrs.evolve(NOTHING, total_ms=0.0)
 
 
 def stall(duration_ms: float, *, is_open: bool = False) -> Stall:

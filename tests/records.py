@@ -1,29 +1,38 @@
-"""Records of attempts and calls, for tests that only pass them on."""
+"""Records of streams, attempts and calls, for tests that pass them on or change what matters."""
 
 from __future__ import annotations
 
 import attrs
 
 from polygateway import AttemptStats, CallStats, Usage
-from polygateway.core.figures import Ending, figures
-from polygateway.core.tally import Tally
+from polygateway.stats import StreamFigures
 
-_NOTHING_CAME = figures(
-    Tally(1),
-    Ending(
-        attempt=0,
-        started_ns=0,
-        until_ns=1_000_000_000,
-        waited_ns=0,
-        keepalives=0,
-        end_kind="error",
-        form="stream",
-        usage=Usage(),
-    ),
+NOTHING = StreamFigures(
+    chunk_count=0,
+    ttft_ms=None,
+    ttft_text_ms=None,
+    generation_ms=None,
+    stall_ms=None,
+    stall_gap_count=None,
+    stall_count=None,
+    active_generation_ms=None,
+    backpressure_ms=None,
+    max_gap_ms=None,
+    tail_ms=None,
+    open_gap_ms=None,
+    total_ms=1000.0,
+    output_tokens=None,
+    tokens_source="none",
+    tpot_ms=None,
+    tokens_per_s=None,
+    rate_basis=None,
+    rate_reason="empty",
+    stalls=(),
 )
+"""A stream of one second without content."""
 
 ATTEMPT = AttemptStats(
-    **attrs.asdict(_NOTHING_CAME, recurse=False),
+    **attrs.asdict(NOTHING, recurse=False),
     index=0,
     target="eu",
     kind="primary",
@@ -46,7 +55,7 @@ ATTEMPT = AttemptStats(
 """An attempt of one second that nothing came of."""
 
 CALL = CallStats(
-    **attrs.asdict(_NOTHING_CAME, recurse=False),
+    **attrs.asdict(NOTHING, recurse=False),
     attempts=(),
     front=0,
     hedge_reason=None,

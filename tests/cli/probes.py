@@ -12,6 +12,7 @@ from polygateway.cli.probing.result import result
 from polygateway.cli.probing.sample import Sample
 from polygateway.stats import Stall, StreamFigures
 from polygateway.testing import ScriptedProvider, run_virtual, serve_memory
+from tests.records import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,26 +44,7 @@ FLOWING = StreamFigures(
 )
 """Eleven tokens, one every 100 ms, the first after 400 ms."""
 
-SILENT = attrs.evolve(
-    FLOWING,
-    chunk_count=0,
-    ttft_ms=None,
-    ttft_text_ms=None,
-    generation_ms=None,
-    stall_ms=None,
-    stall_gap_count=None,
-    stall_count=None,
-    active_generation_ms=None,
-    backpressure_ms=None,
-    max_gap_ms=None,
-    tail_ms=None,
-    output_tokens=None,
-    tokens_source="none",
-    tpot_ms=None,
-    tokens_per_s=None,
-    rate_basis=None,
-    rate_reason="empty",
-)
+SILENT = attrs.evolve(NOTHING, total_ms=1400.0)
 """No content at all."""
 
 STALL = Stall(
