@@ -30,6 +30,8 @@ _FIELD_VALUE = re.compile(r"([\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?)?")
 # POSIX, Base Definitions, 3.216 (Name): what environment variables are called.
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
+_VERSION = re.compile(r"[A-Za-z0-9.-]+")
+
 # What the connection itself decides; a second value would contradict the first.
 _OWN_HEADERS = frozenset(
     {"accept-encoding", "connection", "content-length", "host", "transfer-encoding"}
@@ -208,6 +210,13 @@ def variable(_: object, attribute: attrs.Attribute[T], value: T) -> None:
     """Accept the name of an environment variable."""
     if not isinstance(value, str) or not _VARIABLE.fullmatch(value):
         wanted = "the name of an environment variable: letters, digits and underscores"
+        raise ConfigurationError(wrong(attribute.name, wanted, value))
+
+
+def version(_: object, attribute: attrs.Attribute[T], value: T) -> None:
+    """Accept what can stand in a URL and in a header as it is."""
+    if not isinstance(value, str) or not _VERSION.fullmatch(value):
+        wanted = "a version: letters, digits, points and hyphens"
         raise ConfigurationError(wrong(attribute.name, wanted, value))
 
 

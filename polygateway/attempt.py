@@ -15,13 +15,14 @@ from .core.units import ns
 from .diagnosis import NETWORK_ERRORS, Diagnosis
 from .errors import AttemptError
 from .messages import Chunk
-from .net.clock import now_ns
+from .net.clock import now_ns, wall_s
 from .net.exchange import Deadlines, Exchange
 from .net.http import ConnectionLost, HTTPViolation
 from .net.lateness import LoopWatch
 from .net.stream import Overdue
 from .usage import Usage
 from .wire.dialect import Phase
+from .wire.faults import refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,6 +133,9 @@ class Attempt:
 
         self.decoder: Decoder | None = None
         """Holds the answer; ``None`` before the head of a reply with status 200 came."""
+
+        self.left_out: Sequence[str] = ()
+        """The dialects whose opaque parts of the conversation its request left out."""
 
         self._diagnosis = Diagnosis(route, index, policy, limits)
         self._request = request
@@ -266,8 +270,9 @@ class Attempt:
 
     async def _open(self) -> Decoder:
         """Send the request, and give a decoder for its reply."""
-        post = self.route.post(self._request)
-        head = await self._exchange.open(post, self._deadlines())
+        wire = self.route.encode(self._request)
+        self.left_out = wire.left_out
+        head = await self._exchange.open(self.route.post(wire), self._deadlines())
         self._stop_if_cancelled()
         self._diagnosis.head = head
         self.headers_ns = self.timeline.arrived_ns
@@ -275,10 +280,11 @@ class Attempt:
             body = await self._read_refusal()
             if self._exchange.ended:
                 await self._exchange.finish()
-            fault = self.route.dialect.refusal(head.status, head.headers, body)
+            fault = refused(head.status, head.headers, body, now_s=wall_s())
             raise self._diagnosis.refused(fault)
         self.decoder = self.route.dialect.decoder(
             attempt=self.index,
+            target=self.route.target,
             content_type=head.headers.get("content-type", ""),
             limits=self._limits,
         )

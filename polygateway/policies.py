@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 from urllib.parse import urlsplit
 
 import attrs
@@ -29,6 +29,7 @@ from ._checks import (
     refuse_all,
     text,
     variable,
+    version,
     wrong,
 )
 from .errors import ConfigurationError
@@ -45,7 +46,8 @@ _MIB = 1024 * 1024
 _SILENCE = Number(least=1e-3, most=1e9, later=("auto",))
 _LIMIT = Number(least=1e-3, most=1e9)
 _WAIT = Number(least=0, most=1e9)
-_LATER_DIALECTS = ("openai-responses", "anthropic", "gemini", "ollama")
+
+DialectName = Literal["openai-chat", "openai-responses", "anthropic", "gemini", "ollama"]
 
 # Visible ASCII without query and fragment. urlsplit alone is too kind: it drops line breaks, and
 # does not tell an empty query from none.
@@ -101,13 +103,11 @@ def _names_only(values: Mapping[str, object]) -> str:
 class Target:
     """Where an attempt can go: dialect, base URL, model name and key."""
 
-    dialect: Literal["openai-chat"] = attrs.field(
-        validator=OneOf(("openai-chat",), _LATER_DIALECTS)
-    )
+    dialect: DialectName = attrs.field(validator=OneOf(get_args(DialectName)))
     """The wire that it speaks."""
 
     base_url: str = attrs.field(validator=_base_url)
-    """As the provider's own SDK takes it; for OpenAI's dialect with the ``/v1``."""
+    """As the provider's own SDK takes it: OpenAI's with the ``/v1``, the others' without."""
 
     model: str = attrs.field(validator=text)
     """The model's name there."""
@@ -130,8 +130,24 @@ class Target:
     ca_file: str | None = attrs.field(default=None, validator=attrs.validators.optional(text))
     """A PEM file of the authorities to trust instead of the system's."""
 
+    api_version: str | None = attrs.field(
+        default=None, validator=attrs.validators.optional(version)
+    )
+    """Which version of its API to ask for. For OpenAI's dialects this means Azure: its deployment
+    paths, ``api-version`` and way to send the key. ``None``: Anthropic's ``2023-06-01``, Gemini's
+    ``v1beta``, and no Azure.
+    """
+
     stream_usage: bool = attrs.field(default=True, validator=flag)
     """Whether to ask for token counts in the stream; a few servers refuse the question."""
+
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = attrs.field(
+        default=None,
+        validator=attrs.validators.optional(OneOf(("max_tokens", "max_completion_tokens"))),
+    )
+    """What ``openai-chat`` calls the longest answer. ``None``: ``max_completion_tokens`` at OpenAI
+    and on Azure, whose reasoning models refuse the older name; ``max_tokens`` everywhere else.
+    """
 
 
 @attrs.frozen(kw_only=True)

@@ -40,6 +40,7 @@ def attempt_record(
         target=attempt.route.name,
         kind=attempt.kind,
         reason=attempt.reason,
+        left_out=attempt.left_out,
         started_ms=(attempt.started_ns - called_ns) / 1e6,
         sent_ms=_since(attempt.sent_ns, attempt.started_ns),
         headers_ms=_since(attempt.headers_ns, attempt.started_ns),

@@ -16,7 +16,8 @@ from .net.exchange import Post
 from .policies import Target
 from .secret import Secret
 from .wire import DIALECTS
-from .wire.dialect import Dialect
+from .wire.dialect import Dialect, WireRequest
+from .wire.posting import check_extra
 
 if TYPE_CHECKING:
     from .messages import ChatRequest
@@ -36,10 +37,13 @@ class Route:
     key: Secret | None
     connections: Connections
 
-    def post(self, request: ChatRequest) -> Post:
-        """Put *request* into the bytes that this target takes."""
-        wire = self.dialect.encode(request, self.target, self.key)
-        headers = {
+    def encode(self, request: ChatRequest) -> WireRequest:
+        """Put *request* into the words of this target's provider."""
+        return self.dialect.encode(request, self.target, self.key)
+
+    def post(self, wire: WireRequest) -> Post:
+        """Put a request into the bytes that this target takes."""
+        headers: dict[str, str | Secret] = {
             "host": self._host(),
             "accept-encoding": "identity",
             "user-agent": f"polygateway/{__version__}",
@@ -48,9 +52,7 @@ class Route:
         }
         return Post(
             path=(_base_path(self.target) + wire.path).encode("ascii"),
-            headers=[
-                (name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()
-            ],
+            headers=[(name.encode("ascii"), value) for name, value in headers.items()],
             body=wire.body,
         )
 
@@ -70,7 +72,8 @@ def open_route(name: str, target: Target, limits: Limits, connect: Connect) -> R
         connect: opens its streams.
 
     Raises:
-        ConfigurationError: its key or its authorities cannot be had.
+        ConfigurationError: its key or its authorities cannot be had, or its ``extra`` sets what
+            only the gateway may.
     """
     url = urlsplit(target.base_url)
     host = (url.hostname or "").encode("idna").decode("ascii")
@@ -80,10 +83,12 @@ def open_route(name: str, target: Target, limits: Limits, connect: Connect) -> R
         port=url.port or _DEFAULT_PORTS[url.scheme],
         tls=_tls(name, target) if url.scheme == "https" else None,
     )
+    dialect = DIALECTS[target.dialect]
+    check_extra(target.extra, dialect.own_fields, f"targets.{name}.extra")
     return Route(
         name=name,
         target=target,
-        dialect=DIALECTS[target.dialect],
+        dialect=dialect,
         key=resolve_key(name, target),
         connections=Connections(endpoint, slots=limits.max_connections_per_target, connect=connect),
     )

@@ -269,6 +269,11 @@ class AttemptStats(StreamFigures):
     ``None`` for every other kind.
     """
 
+    left_out: Sequence[str] = ()
+    """The dialects whose opaque parts of the conversation (thinking signatures, reasoning items)
+    its request left out, because only their providers understand them; mostly empty.
+    """
+
     started_ms: float
     """From the application's call to the start of this attempt."""
 

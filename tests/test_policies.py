@@ -109,8 +109,15 @@ def test_the_first_backoff_cannot_be_over_the_longest() -> None:
 
 
 def test_what_comes_later_is_refused_by_name() -> None:
-    assert refusal(Target, {**EU, "dialect": "anthropic"}) == (
-        "dialect = 'anthropic' is not available in this version of polygateway"
+    assert refusal(StreamPolicy, {"recovery": "restart"}) == (
+        "recovery = 'restart' is not available in this version of polygateway"
+    )
+
+
+@pytest.mark.parametrize("value", ["", "2024-10-21 ", "v1/../v2", "v1?x=1", "v1\n", 2024])
+def test_a_version_must_fit_into_a_url_and_a_header(value: object) -> None:
+    assert refusal(Target, {**EU, "api_version": value}) == (
+        f"api_version must be a version: letters, digits, points and hyphens, not {value!r}"
     )
 
 

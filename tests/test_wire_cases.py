@@ -1,23 +1,18 @@
 """The wire cases of ``tests/data/wire`` end to end: exact writes and delays, in virtual time.
 
-``tests/wire/test_openai_chat_cases.py`` judges what the body alone can tell; here the head, HTTP's
-framing, content codings, cuts, hangs and the time that it takes count as well.
+``tests/wire/test_cases.py`` judges what the body alone can tell; here the head, HTTP's framing,
+content codings, cuts, resets, hangs and the time that it takes count as well.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import http
-import json
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import attrs
 import pytest
 import trio
-from trio.testing import memory_stream_pair
 
 from polygateway import (
     Completion,
@@ -29,72 +24,37 @@ from polygateway import (
     StallTimeout,
     StreamBroken,
     StreamPolicy,
-    Target,
     Truncated,
     open_gateway,
 )
+from polygateway.net.clock import wall_s
 from polygateway.testing import run_virtual
+from polygateway.testing._memory import MemoryConnection
+from tests.cases import CASES, Case, Facts, answer_facts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from polygateway.messages import JSON
-
-    Case = dict[str, JSON]
     Call = Callable[[Gateway], Awaitable[Completion]]
-
-DATA = Path(__file__).parent / "data" / "wire"
-
-_DATES = "a date in Retry-After comes with a later version"
-_RESET = "memory streams know no reset; test_sockets.py sends real ones"
-
-LEFT_OUT = {
-    "oai_abort_rst_mid": _RESET,
-    "oai_http_429_httpdate": _DATES,
-    "oai_http_429_httpdate_past": _DATES,
-}
-
-CASES: dict[str, Case] = {
-    path.stem: json.loads(path.read_text("utf-8"))
-    for path in sorted(DATA.glob("*.json"))
-    if path.stem not in LEFT_OUT
-}
 
 
 # ---------------------------------------------------------------- the server
 
 
-@attrs.frozen
-class Write:
-    """A piece of the body, and how long the server waits before it."""
-
-    after_s: float
-    data: bytes
+REASONS = {status.value: status.phrase for status in http.HTTPStatus}
 
 
-def writes(case: Case) -> list[Write]:
-    return [
-        Write(
-            float(str(write["after_s"])),
-            str(write["text"]).encode() if "text" in write else base64.b64decode(str(write["b64"])),
-        )
-        for write in (cast("Case", each) for each in cast("list[JSON]", case["body"]))
-    ]
-
-
-def head(case: Case, size: int) -> bytes:
+def head(case: Case) -> bytes:
     """Give the response's head; empty where the case writes its own, or none."""
-    status = cast("int", case["status"])
-    if not status:
-        return str(case.get("raw_head", "")).encode()
-    reason = http.HTTPStatus(status).phrase
-    lines = [f"HTTP/1.1 {status} {reason}"]
-    lines += [f"{name}: {value}" for name, value in cast("list[list[str]]", case["headers"])]
-    match case["framing"]:
+    if not case.status:
+        return str(case.raw.get("raw_head", "")).encode()
+    lines = [f"HTTP/1.1 {case.status} {REASONS.get(case.status, '')}"]
+    lines += [f"{name}: {value}" for name, value in case.headers(now_s=wall_s())]
+    match case.raw["framing"]:
         case "chunked":
             lines.append("transfer-encoding: chunked")
         case "length":
-            lines.append(f"content-length: {case.get('declared_length', size)}")
+            lines.append(f"content-length: {case.raw.get('declared_length', len(case.body))}")
         case "eof":
             lines.append("connection: close")
         case _:
@@ -108,25 +68,27 @@ async def read_request(stream: trio.abc.ReceiveStream) -> None:
         seen += await stream.receive_some()
 
 
-async def serve(case: Case, stream: trio.abc.Stream) -> None:
+async def serve(case: Case, connection: MemoryConnection) -> None:
     """Answer one request as the case says, and end as it says."""
+    stream = connection.server
     await read_request(stream)
-    body = writes(case)
-    is_chunked = case["framing"] == "chunked"
+    is_chunked = case.raw["framing"] == "chunked"
     try:
-        if first := head(case, sum(len(write.data) for write in body)):
+        if first := head(case):
             await stream.send_all(first)
-        for write in body if case["framing"] != "none" else ():
+        for write in case.writes if case.raw["framing"] != "none" else ():
             await trio.sleep(write.after_s)
             data = write.data
             await stream.send_all(b"%x\r\n%s\r\n" % (len(data), data) if is_chunked else data)
-        if is_chunked and case["close"] == "clean":
+        if is_chunked and case.raw["close"] == "clean":
             await stream.send_all(b"0\r\n\r\n")
-        if case["close"] == "hang":
+        if case.raw["close"] == "hang":
             await stream.receive_some()
     except trio.BrokenResourceError:
         pass  # the client has left
     finally:
+        if case.raw.get("abort_how") == "rst":
+            connection.break_off()
         await trio.aclose_forcefully(stream)
 
 
@@ -157,26 +119,25 @@ class Seen:
 
 
 # "set watchdogs of about a second"
-CONFIG = Config(
-    targets={
-        "eu": Target(dialect="openai-chat", base_url="http://eu.invalid/v1", model="lyra-3"),
-    },
-    models={"m": ("eu",)},
-    hedge=HedgePolicy(enabled=False),
-    retry=RetryPolicy(max_retries=0),
-    stream=StreamPolicy(ttft_timeout_s=1, stall_timeout_s=1),
-)
+def config(case: Case) -> Config:
+    return Config(
+        targets={"eu": case.target},
+        models={"m": ("eu",)},
+        hedge=HedgePolicy(enabled=False),
+        retry=RetryPolicy(max_retries=0),
+        stream=StreamPolicy(ttft_timeout_s=1, stall_timeout_s=1),
+    )
 
 
 async def run(case: Case, call: Call) -> Seen:
     async with trio.open_nursery() as nursery:
 
         async def connect(*_: object) -> trio.abc.Stream:
-            client, server = memory_stream_pair()
-            nursery.start_soon(serve, case, server)
-            return client
+            connection = MemoryConnection()
+            nursery.start_soon(serve, case, connection)
+            return connection.client
 
-        async with open_gateway(CONFIG, connect=connect) as gw:
+        async with open_gateway(config(case), connect=connect) as gw:
             seen = await outcome(gw, call)
     return seen
 
@@ -198,52 +159,17 @@ def outcome_of(error: GatewayError) -> str:
 # ---------------------------------------------------------------- the judgement
 
 
-def answer_facts(answer: Completion) -> Case:
-    return {
-        "text_sha256": hashlib.sha256(answer.text.encode()).hexdigest(),
-        "reasoning": answer.reasoning,
-        "refusal": answer.refusal,
-        "tool_calls": [
-            {"id": c.id, "name": c.name, "arguments_raw": c.arguments, "complete": c.complete}
-            for c in answer.tool_calls
-        ],
-        "finish_reason": answer.raw_finish_reason,
-        "usage": {name: getattr(answer.usage, name) for name in NO_USAGE},
-        "content_events": answer.stats.chunk_count,
-    }
-
-
-def facts(seen: Seen) -> Case:
+def facts(seen: Seen) -> Facts:
     """Say what was seen as the cases say what is expected."""
-    found: Case = {"outcome": seen.outcome}
+    found: Facts = {"outcome": seen.outcome}
     if seen.answer is not None:
-        found |= answer_facts(seen.answer)
+        found |= answer_facts(seen.answer, seen.answer.stats.chunk_count)
         if seen.outcome != "error":
             found["finish_reason_norm"] = seen.answer.finish_reason
     if seen.error is not None:
         found |= {"error_class": seen.error.kind, "retryable": seen.error.retryable}
-        wait = getattr(seen.error.__cause__ or seen.error, "retry_after_s", None)
-        found["retry_after_s"] = wait
+        found["retry_after_s"] = getattr(seen.error.__cause__ or seen.error, "retry_after_s", None)
     return found
-
-
-NO_USAGE: Case = dict.fromkeys(
-    ("input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens")
-)
-
-
-def expected(case: Case, found: Case) -> Case:
-    expect = cast("Case", case["expect"]).copy()
-    if isinstance(text := expect["text"], str):
-        expect["text_sha256"] = hashlib.sha256(text.encode()).hexdigest()
-    expect["usage"] = expect["usage"] or NO_USAGE
-    expect.setdefault("refusal", "")
-    expect.setdefault("retry_after_s", found.get("retry_after_s"))  # else it is not judged
-    expect["tool_calls"] = [
-        {name: value for name, value in cast("Case", call).items() if name != "arguments"}
-        for call in cast("list[JSON]", expect["tool_calls"])
-    ]
-    return {name: expect[name] for name in found}
 
 
 @pytest.mark.parametrize("call", [complete, stream])
@@ -252,15 +178,17 @@ def test_a_call_gives_what_its_case_says(name: str, call: Call) -> None:
     case = CASES[name]
     seen = run_virtual(run, case, call)
     found = facts(seen)
-    assert found == expected(case, found)
-    expect = cast("Case", case["expect"])
+    expected = case.expected(found)
+    if "http_date" in str(case.raw["headers"]):  # by the wall clock, in whole seconds
+        wait = cast("float", found.pop("retry_after_s"))
+        assert wait == pytest.approx(cast("float", expected.pop("retry_after_s")), abs=1.1)
+    assert found == expected
     if seen.answer is None:
-        assert not expect["content_events"], "what was received is lost"
-    last_write_s = sum(write.after_s for write in writes(case))
-    most_s = float(str(expect.get("must_finish_within_s") or math.inf))
+        assert not case.expect["content_events"], "what was received is lost"
+    last_write_s = sum(write.after_s for write in case.writes)
+    most_s = float(str(case.expect.get("must_finish_within_s") or math.inf))
     assert seen.took_s <= last_write_s + most_s
 
 
-def test_every_case_is_tried_or_left_out_for_a_reason() -> None:
-    assert set(LEFT_OUT) <= {path.stem for path in DATA.glob("*.json")}
-    assert len(CASES) == 125
+def test_every_case_is_tried() -> None:
+    assert len(CASES) == 190

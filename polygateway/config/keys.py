@@ -25,17 +25,21 @@ def resolve_key(name: str, target: Target) -> Secret | None:
     variable = target.api_key_env
     if variable is None:
         return None
-    key = os.environ.get(variable)
-    if not key:
-        what = "is not set" if key is None else "is empty"
-        raise ConfigurationError(f"target {name!r}: {_named(variable)} {what} (api_key_env)")
-    for position, character in enumerate(key, start=1):
+    # Never in clear in a frame that raises: tracebacks are shown with their variables.
+    key = Secret(os.environ.get(variable, ""))
+    if flaw := _flaw(key, variable):
+        raise ConfigurationError(f"target {name!r}: {flaw} (api_key_env)")
+    return key
+
+
+def _flaw(key: Secret, variable: str) -> str | None:
+    """Say why what *variable* holds can be no key; ``None`` if it can."""
+    if not key.reveal():
+        return f"{_named(variable)} is {'empty' if variable in os.environ else 'not set'}"
+    for position, character in enumerate(key.reveal(), start=1):
         if stray := _stray(character):
-            raise ConfigurationError(
-                f"target {name!r}: the key in {_named(variable)} has {stray} at position {position}"
-                f" (api_key_env)"
-            )
-    return Secret(key)
+            return f"the key in {_named(variable)} has {stray} at position {position}"
+    return None
 
 
 def _named(variable: str) -> str:

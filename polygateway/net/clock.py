@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import trio
 
@@ -17,3 +18,8 @@ def now_ns() -> int:
 def trio_deadline(at_ns: int | None) -> float:
     """Give a time of this clock as a deadline for a cancel scope; ``None`` means never."""
     return math.inf if at_ns is None else at_ns / 1e9
+
+
+def wall_s() -> float:
+    """Give the time of day in seconds since 1970: only to read the dates that providers send."""
+    return time.time()  # noqa: TID251 - dates are of no other clock

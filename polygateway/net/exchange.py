@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
+from ..secret import Secret
 from .clock import now_ns
 from .connections import NoSlot
 from .http import ConnectionLost, HTTPViolation
@@ -50,10 +51,10 @@ class Deadlines:
 
 @attrs.frozen(kw_only=True)
 class Post:
-    """A request as it is sent. Holds the key in clear, so it shows nothing of itself."""
+    """A request as it is sent."""
 
     path: bytes
-    headers: Sequence[tuple[bytes, bytes]] = attrs.field(repr=False)
+    headers: Sequence[tuple[bytes, str | Secret]] = attrs.field(repr=False)
     body: bytes = attrs.field(repr=False)
 
 

@@ -6,19 +6,29 @@
 # has none of this: a cancelled read loses nothing, the next one may come from another task, and
 # nothing needs to be finalised. tests/net/test_http.py pins the private names used here against
 # httpcore and httpcore2.
+#
+# Keys are not among what httpcore and h11 handle: they hold the head in variables, which tracebacks
+# show, and httpcore logs the heads of responses, in which some servers echo that of the request.
+# So a mark stands for each secret until the head is written, and httpcore is told of no header
+# that came.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import attrs
 import h11
 import httpcore
+import trio
+
+from ..secret import Secret
+from ..wire.malformed import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import Self
 
     from .stream import TimedStream
@@ -66,6 +76,15 @@ def _nothing_sent() -> None:
     """Ignore it: nobody has asked yet."""
 
 
+# Interim responses (RFC 9110, section 15.2) have no bound of their own. Real ones are one or two of
+# a few hundred bytes.
+_MOST_BEFORE_RESPONSE = 1024 * 1024
+
+# How much is taken from one read before others get their turn: 64 KiB can hold ten thousand chunks
+# of one byte, and h11 takes about ten microseconds for each.
+_EVENTS_AT_ONCE = 500
+
+
 class HTTPConnection(httpcore.AsyncHTTP11Connection):
     """One connection to one origin. Serves one exchange at a time."""
 
@@ -82,15 +101,18 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         """Whether the current response's end came."""
 
         self._violation: h11.RemoteProtocolError | None = None
+        self._is_crowded = False  # whether the last read brought more than was taken of it
+        self._headers: Sequence[tuple[bytes, bytes]] = ()  # of the current response
 
     async def post(
-        self, path: bytes, headers: Sequence[tuple[bytes, bytes]], body: bytes
+        self, path: bytes, headers: Sequence[tuple[bytes, str | Secret]], body: bytes
     ) -> ResponseHead:
         """Send a request and wait for the head of its response.
 
         Raises:
             ConnectionLost: the connection ended before the head was complete.
-            HTTPViolation: what came is not HTTP/1.1, or its head is larger than 100 KiB.
+            HTTPViolation: what came is not HTTP/1.1, its head is larger than 100 KiB, or over 1 MiB
+                of interim responses came before it.
             Overdue: the stream's deadline passed.
         """
         self.exchanges += 1
@@ -102,31 +124,40 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
             port=self._origin.port,
             target=path,
         )
+        marks, sent = _marked(headers)
+        self.timed.secrets = marks
         content = _Body(body, self.on_sent)
-        request = httpcore.Request("POST", url, headers=list(headers), content=content)
+        request = httpcore.Request("POST", url, headers=sent, content=content)
         with self._own_errors():
             response = await self.handle_async_request(request)
-        return ResponseHead(response.status, _joined(response.headers))
+        return ResponseHead(response.status, _joined(self._headers, marks.values()))
 
     async def read_body(self) -> bytes:
         """Give the body bytes that the next read of the socket brings.
 
-        May give ``b""`` when a read brought none. Sets :attr:`body_ended` with the last ones; there
-        is nothing to read after that.
+        May give ``b""`` when a read brought none, and less than all if it came in many small
+        chunks. Sets :attr:`body_ended` with the last ones; there is nothing to read after that.
+
+        If cancelled, nothing is lost.
 
         Raises:
             ConnectionLost: the connection ended before the body did.
             HTTPViolation: the body's framing is damaged; what came before it was given.
             Overdue: the stream's deadline passed. Reading may go on.
         """
+        if self._is_crowded:
+            await trio.lowlevel.checkpoint()
         parts: list[bytes] = []
         event: object
         with self._own_errors():
             event = await self._receive_event()
         while isinstance(event, h11.Data):
             parts.append(event.data)
+            if len(parts) == _EVENTS_AT_ONCE:
+                break
             event = self._next_buffered_event()
-        self.body_ended = event is not h11.NEED_DATA
+        self._is_crowded = isinstance(event, h11.Data)
+        self.body_ended = event is not h11.NEED_DATA and not self._is_crowded
         return b"".join(parts)
 
     def _next_buffered_event(self) -> object:
@@ -137,10 +168,25 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
             self._violation = error
             return h11.NEED_DATA
 
+    async def _receive_response_headers(
+        self, request: httpcore.Request
+    ) -> tuple[bytes, int, bytes, list[tuple[bytes, bytes]], bytes]:
+        while not isinstance(event := await self._receive_event(), h11.Response):
+            if self.timed.received > _MOST_BEFORE_RESPONSE:
+                limit = _MOST_BEFORE_RESPONSE // 1024
+                raise HTTPViolation(f"over {limit} KiB of interim responses came before any other")
+        self._headers = event.headers
+        return b"HTTP/" + event.http_version, event.status_code, b"", [], b""
+
     async def _receive_event(self, timeout: float | None = None) -> h11.Event | type[h11.PAUSED]:
         if self._violation is not None:
             raise self._violation
-        return await super()._receive_event(timeout)
+        while (event := self._h11_state.next_event()) is h11.NEED_DATA:
+            # No variable holds what came: tracebacks show those.
+            self._h11_state.receive_data(await self.timed.read(self.READ_NUM_BYTES))
+            if self.timed.ended and self._h11_state.their_state is h11.SEND_RESPONSE:
+                raise h11.RemoteProtocolError("closed before its response")
+        return cast("h11.Event | type[h11.PAUSED]", event)
 
     @contextmanager
     def _own_errors(self) -> Generator[None]:
@@ -162,7 +208,7 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         if isinstance(cause, h11.RemoteProtocolError) and cause.error_status_hint == 431:
             limit = self.MAX_INCOMPLETE_EVENT_SIZE // 1024
             return f"a head, or a line of its framing, is longer than {limit} KiB"
-        return str(error)
+        return excerpt(str(error))
 
     def _may_be_http(self) -> bool:
         """Tell whether what has not been parsed could be the beginning of a response."""
@@ -188,10 +234,28 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         self.timed.close()
 
 
-def _joined(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
-    joined: dict[str, str] = {}
-    for raw_name, raw_value in headers:
-        name = raw_name.decode("ascii").lower()
-        value = raw_value.decode("latin-1")
-        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+def _marked(
+    headers: Sequence[tuple[bytes, str | Secret]],
+) -> tuple[Mapping[bytes, Secret], list[tuple[bytes, bytes]]]:
+    """Put a mark, which no other part of a head can hold, in the place of each secret."""
+    marks: dict[bytes, Secret] = {}
+    sent: list[tuple[bytes, bytes]] = []
+    for name, value in headers:
+        if isinstance(value, Secret):
+            mark = b"\xff%d\xff" % len(marks)
+            marks[mark] = value
+            sent.append((name, mark))
+        else:
+            sent.append((name, value.encode("ascii")))
+    return marks, sent
+
+
+def _joined(headers: Sequence[tuple[bytes, bytes]], secrets: Collection[Secret]) -> dict[str, str]:
+    """Give headers by their names in lower case, without the *secrets* that they echo."""
+    values: defaultdict[str, list[str]] = defaultdict(list)
+    for name, value in headers:
+        values[name.decode("ascii")].append(value.decode("latin-1"))
+    joined = {name: ", ".join(each) for name, each in values.items()}
+    for secret in secrets:
+        joined = {name: secret.scrub(value) for name, value in joined.items()}
     return joined

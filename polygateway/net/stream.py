@@ -11,7 +11,9 @@ import trio
 from .clock import now_ns, trio_deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from ..secret import Secret
 
 
 class Overdue(Exception):
@@ -77,6 +79,17 @@ def nothing_read(asked_ns: int, arrived_ns: int, found: bool) -> None:  # noqa: 
     """Ignore a read: nobody has asked for its stamps."""
 
 
+class _InClear(bytes):
+    """What is sent, with its secrets: no traceback that shows variables shows it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} bytes with secrets>"
+
+    __str__ = __repr__
+
+
 class TimedStream(httpcore.AsyncNetworkStream):
     """What httpcore reads from and writes to.
 
@@ -96,6 +109,9 @@ class TimedStream(httpcore.AsyncNetworkStream):
         bytes or the end: a read that was cut off by its deadline, a cancellation or
         :meth:`close` did not. Told in the task that reads, or that closes.
         """
+
+        self.secrets: Mapping[bytes, Secret] = {}
+        """What stands for secrets in the next write, and is replaced by them on its way out."""
 
         self._asked_ns: int | None = None
         """When the read was begun that is under way; ``None`` between two."""
@@ -155,11 +171,17 @@ class TimedStream(httpcore.AsyncNetworkStream):
             return
         try:
             with trio.CancelScope(deadline=trio_deadline(self.deadline_ns)) as scope:
-                await self._stream.send_all(buffer)
+                await self._stream.send_all(self._in_clear(buffer))
         except trio.BrokenResourceError as error:
             raise httpcore.WriteError(_reason(error)) from error
         if scope.cancelled_caught:
             raise Overdue
+
+    def _in_clear(self, buffer: bytes) -> bytes:
+        secrets, self.secrets = self.secrets, {}
+        for mark, secret in secrets.items():
+            buffer = _InClear(buffer.replace(mark, secret.reveal().encode("ascii")))
+        return buffer
 
     def close(self) -> None:
         """Close the connection at once. Closing again does nothing."""

@@ -25,7 +25,7 @@ _HOSTS = {
     "*.perplexity.ai": "perplexity",
     "*.x.ai": "x_ai",
 }
-_DIALECTS = {"openai-chat": "openai"}
+_DIALECTS = {"openai-chat": "openai", "openai-responses": "openai", "gemini": "gcp.gemini"}
 
 
 @cache

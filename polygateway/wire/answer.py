@@ -20,9 +20,10 @@ from ..messages import (
 )
 from ..usage import Confidence, Usage
 from .malformed import Malformed
+from .opaque import KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..stats import CallStats
 
@@ -44,6 +45,8 @@ class CallPiece:
     id: str | None
     name: str
     arguments: str
+    extra: str = ""
+    """What else the call holds that only the provider understands, as JSON; empty if nothing."""
 
     @property
     def is_content(self) -> bool:
@@ -53,23 +56,43 @@ class CallPiece:
 
 @attrs.define
 class _Call:
-    """A tool call whose arguments are still coming. The first id and name that come stay."""
+    """A tool call whose arguments are still coming. The first id, name and extra stay."""
 
     index: int
     id: str | None = None
     name: str = ""
     arguments: StringIO = attrs.field(factory=StringIO)
+    extra: str = ""
+    looks_whole: bool = False
+    """Whether the arguments end as an object does."""
 
-    def lacks(self, piece: CallPiece) -> tuple[str, str, str]:
-        """Give what *piece* brings that is not there yet: id, name and arguments."""
+    def lacks(self, piece: CallPiece) -> tuple[str, str, str, str]:
+        """Give what *piece* brings that is not there yet: id, name, arguments and extra."""
         first_id = "" if self.id else piece.id or ""
         first_name = "" if self.name else piece.name
-        return first_id, first_name, piece.arguments
+        return first_id, first_name, piece.arguments, "" if self.extra else piece.extra
 
-    def add(self, id: str, name: str, arguments: str) -> None:
+    def add(self, id: str, name: str, arguments: str, extra: str) -> None:
         self.id = self.id or id or None
         self.name += name
         self.arguments.write(arguments)
+        self.extra += extra
+        if stripped := arguments.rstrip():
+            self.looks_whole = stripped.endswith("}")
+
+    def is_over(self, piece: CallPiece) -> bool:
+        """Tell whether *piece* begins another call at the same index.
+
+        Some servers give every call the index 0 (ollama#15457, lmdeploy#3412, agno#8879), others
+        change a call's id between its pieces (poolsideai/pool#9), or repeat its name.
+        """
+        is_other = piece.id != self.id if piece.id and self.id else bool(piece.arguments)
+        return (
+            self.looks_whole
+            and is_other
+            and bool(piece.name)
+            and (not piece.arguments or piece.arguments.startswith("{"))
+        )
 
     def whole(self, *, ended: bool) -> ToolCall:
         arguments = self.arguments.getvalue()
@@ -84,7 +107,20 @@ _BEGINNING = 512
 class Answer:
     """What one attempt has received up to now."""
 
-    def __init__(self, *, attempt: int, max_bytes: int) -> None:
+    def __init__(
+        self,
+        *,
+        attempt: int,
+        max_bytes: int,
+        opaque: Callable[[], Mapping[str, JSON] | None] = lambda: None,
+    ) -> None:
+        """Begin an answer.
+
+        Args:
+            attempt: index of its attempt.
+            max_bytes: the most that it may hold.
+            opaque: gives what only the provider understands of it, once it is whole.
+        """
         self.id: str | None = None
         """The provider's id of this answer; ``None`` until it came."""
         self.model: str | None = None
@@ -97,6 +133,7 @@ class Answer:
 
         self._attempt = attempt
         self._most = max_bytes
+        self._opaque = opaque
         self._finish_reason: FinishReason | None = None
         # Not lists of strings: a million short pieces would cost many times their bytes.
         self._texts: dict[TextKind, StringIO] = defaultdict(StringIO)
@@ -121,9 +158,9 @@ class Answer:
         Raises:
             Malformed: the answer would exceed its limit.
         """
-        if not (piece.id or piece.is_content):
-            return None
         known = self._find(piece)
+        if not (piece.id or piece.is_content or (known and piece.extra)):
+            return None
         call = known or _Call(len(self._calls))
         new = call.lacks(piece)
         self._count(*new, begins=known is None)
@@ -135,8 +172,12 @@ class Answer:
         delta = ToolCallDelta(call.index, call.id, call.name)
         return Chunk("tool_call", piece.arguments, self._attempt, delta)
 
-    def pass_over(self, *pieces: str, begins: bool) -> None:
-        """Count content of another choice, which is not kept; *begins* with its first piece.
+    def weigh(self, *pieces: str, begins: bool = False) -> None:
+        """Count what is kept elsewhere or not at all against the limit.
+
+        Args:
+            pieces: content of another choice, or what only the provider understands.
+            begins: whether they are the first of their choice, block or item.
 
         Raises:
             Malformed: the answer would exceed its limit.
@@ -170,16 +211,23 @@ class Answer:
         self.size = size
 
     def _find(self, piece: CallPiece) -> _Call | None:
-        if piece.key is not None:
-            return self._calls_by_key.get(piece.key)
-        return self._calls[-1] if self._calls and not piece.name else None
+        """Give the call that *piece* goes on with; ``None`` if it begins one."""
+        call = self._calls_by_key.get(piece.key)
+        named = self._calls_by_key.get(piece.id)
+        if call is not None:
+            is_misplaced = named is not None and piece.id != call.id
+            return named if is_misplaced else None if call.is_over(piece) else call
+        # Arguments alone begin nothing: they are the tail of a call that has begun elsewhere.
+        is_tail = bool(self._calls and piece.arguments and not piece.name)
+        return (named if piece.id else self._calls[-1]) if is_tail else None
 
     def _begin(self, call: _Call, key: CallKey) -> None:
         self._calls.append(call)
+        if key is not None:
+            self._calls_by_key[key] = call
         # By its first id as well: some servers send the index with the first piece only.
-        for known in (key, call.id):
-            if known is not None:
-                self._calls_by_key.setdefault(known, call)
+        if call.id is not None:
+            self._calls_by_key.setdefault(call.id, call)
 
     # ---- what is there --------------------------------------------------------------------------
 
@@ -202,6 +250,23 @@ class Answer:
         """Give all pieces of *kind* as one."""
         return self._texts[kind].getvalue()
 
+    def calls(self, *, ended: bool) -> tuple[ToolCall, ...]:
+        """Give the tool calls.
+
+        Args:
+            ended: whether the answer ended properly; they are complete only then.
+        """
+        return tuple(call.whole(ended=ended) for call in self._calls)
+
+    def extras(self) -> Sequence[str]:
+        """Give what only the provider understands of each tool call, as JSON, or empty."""
+        return [call.extra for call in self._calls]
+
+    def arguments(self, key: CallKey) -> str:
+        """Give the arguments of the call that has *key*, as far as they came."""
+        call = self._calls_by_key.get(key)
+        return "" if call is None else call.arguments.getvalue()
+
     def completion(
         self,
         *,
@@ -220,7 +285,7 @@ class Answer:
             stats: where the time went.
             ended: whether the answer ended properly; tool calls are complete only then.
         """
-        calls = tuple(call.whole(ended=ended) for call in self._calls)
+        calls = self.calls(ended=ended)
         return Completion(
             text=self.text("text"),
             reasoning=self.text("reasoning"),
@@ -234,11 +299,11 @@ class Answer:
             id=self.id,
             request_id=request_id,
             headers=headers,
-            message=self._message(calls),
+            message=self._message(calls, self._opaque() if ended else None),
             stats=stats,
         )
 
-    def _message(self, calls: tuple[ToolCall, ...]) -> Message:
+    def _message(self, calls: tuple[ToolCall, ...], opaque: Mapping[str, JSON] | None) -> Message:
         text, refusal = self.text("text"), self.text("refusal")
         message: dict[str, JSON] = {"role": "assistant", "content": text}
         if refusal:
@@ -246,6 +311,8 @@ class Answer:
         if calls:
             message["content"] = text or None
             message["tool_calls"] = [_as_message(call) for call in calls]
+        if opaque is not None:
+            message[KEY] = opaque
         return message
 
 

@@ -1,8 +1,9 @@
-"""The body of a reply with status 200: a stream of events, or one document after all.
+"""The body of a reply with status 200: a stream of events or values, or one document after all.
 
 How it begins tells what it is. The content type decides only where that leaves it open: servers
 label streams as plain text, and answer a request for a stream with a whole JSON reply, or with a
-page of some proxy's (qwen-code#6465).
+page of some proxy's (qwen-code#6465). On wires that stream bare JSON, which begins like a document,
+the dialect says so.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
+from .json_stream import JSONStream
 from .malformed import Malformed, excerpt
 from .sse import BOM, Event, SSEDecoder
 
@@ -33,13 +35,21 @@ class _Kind(enum.Enum):
 class Body:
     """Cuts one body into events; a document becomes a single event when it ends."""
 
-    def __init__(self, content_type: str, limits: Limits) -> None:
+    def __init__(self, content_type: str, limits: Limits, *, streams_json: bool) -> None:
+        """Prepare for one body.
+
+        Args:
+            content_type: the response's.
+            limits: on its size.
+            streams_json: whether bare JSON is a stream of values rather than a document.
+        """
         self._content_type = content_type
         self._kind = _Kind.UNKNOWN
         self._most = limits.max_body_bytes
         self._held = bytearray()  # all of a document, or what came before the kind was known
         self._head = b""  # the same from its first byte that is no white space, while unknown
-        self._stream = SSEDecoder(limits.max_event_bytes)
+        self._stream: SSEDecoder | JSONStream = SSEDecoder(limits.max_event_bytes)
+        self._values = JSONStream(limits.max_event_bytes) if streams_json else None
 
     @property
     def is_document(self) -> bool:
@@ -94,8 +104,14 @@ class Body:
     def _recognise(self) -> _Kind:
         head = self._head.removeprefix(BOM).lstrip()
         if head[:1] in {b"{", b"["}:
-            return _Kind.DOCUMENT
-        if not head or BOM.startswith(head):
+            if self._values is None:
+                return _Kind.DOCUMENT
+            self._stream = self._values
+            return _Kind.STREAM
+        if not head:
+            self._head = self._head[: len(BOM)]  # what is white behind it is not looked at again
+            return _Kind.UNKNOWN
+        if BOM.startswith(head):
             return _Kind.UNKNOWN
         if head.startswith(_STREAM_MARKS) or (self._is_declared_stream() and head[:1] != b"<"):
             return _Kind.STREAM

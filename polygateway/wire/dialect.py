@@ -8,17 +8,17 @@ collects the answer as it goes; whoever feeds it asks afterwards how far the wir
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
 from ..errors import AttemptError
+from ..secret import Secret
 
 if TYPE_CHECKING:
     from ..messages import ChatRequest, Chunk
     from ..policies import Limits, Target
-    from ..secret import Secret
     from ..trace import ReplyForm
     from .answer import Answer
 
@@ -69,14 +69,19 @@ class WireRequest:
     """A request in a provider's words, ready to be posted."""
 
     path: str
-    """To be appended to the target's ``base_url``."""
+    """To be appended to the path of the target's ``base_url``, query included."""
 
-    headers: Mapping[str, str]
-    """Names in lower case. Content type, whatever the dialect authenticates with (so it holds the
-    key in clear), and the user's own over them.
+    headers: Mapping[str, str | Secret]
+    """Names in lower case. Content type, whatever the dialect authenticates with, and the user's
+    own over them.
     """
 
     body: bytes
+
+    left_out: Sequence[str] = ()
+    """The dialects whose provider alone understands parts of the conversation that are left out
+    of this request: see :data:`polygateway.wire.opaque.KEY`.
+    """
 
 
 class Decoder(Protocol):
@@ -136,6 +141,11 @@ class Decoder(Protocol):
 class Dialect(Protocol):
     """One provider's wire."""
 
+    @property
+    def own_fields(self) -> Collection[str]:
+        """Fields of the body that ``extra`` may not set."""
+        ...
+
     def check(self, request: ChatRequest) -> None:
         """Make sure that *request* can be said in this dialect.
 
@@ -147,21 +157,12 @@ class Dialect(Protocol):
     def encode(self, request: ChatRequest, target: Target, key: Secret | None) -> WireRequest:
         """Put *request* into the provider's words, for *target*.
 
-        Raises:
-            ConfigurationError: as :meth:`check`, for what *target* adds.
+        Both have been checked; see :func:`polygateway.wire.posting.check_extra` for *target*.
         """
         ...
 
-    def decoder(self, *, attempt: int, content_type: str, limits: Limits) -> Decoder:
-        """Make a decoder for one reply to the attempt with that index."""
-        ...
-
-    def refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> Fault:
-        """Classify a reply whose status is not 200.
-
-        Args:
-            status: the HTTP status.
-            headers: the response's headers, names in lower case.
-            body: as much of the body as was kept.
-        """
+    def decoder(
+        self, *, attempt: int, target: Target, content_type: str, limits: Limits
+    ) -> Decoder:
+        """Make a decoder for the reply of *target* to the attempt with that index."""
         ...

@@ -102,6 +102,9 @@ def _surrogate(text: str, where: str) -> str | None:
 def from_json(text: str) -> JSON:
     """Read *text*.
 
+    Of a name that stands twice in an object the last value counts. NaN and Infinity are read,
+    which servers written in Python send as probabilities.
+
     Raises:
         Malformed: it is not JSON; with an excerpt.
     """
@@ -134,13 +137,15 @@ def as_count(value: JSON) -> int | None:
     return value if 0 <= value < _UNCOUNTABLE else None
 
 
-def as_json(value: Mapping[str, JSON]) -> str:
-    """Write an object that was read as text again.
+def as_json(value: JSON) -> str:
+    """Write what was read as text again.
 
     Raises:
-        Malformed: it is nested too deeply.
+        Malformed: it is nested too deeply, or holds a number that JSON cannot say.
     """
     try:
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except RecursionError as error:
-        raise Malformed("an object is nested too deeply") from error
+        raise Malformed("a value is nested too deeply") from error
+    except ValueError as error:
+        raise Malformed(f"a value cannot be written again: {error}") from error

@@ -127,7 +127,10 @@ SECONDS = "a number at least 0.001 and at most 1,000,000,000"
         ),
         (
             one_target(dialect="openai"),
-            "targets.eu.dialect must be 'openai-chat', not 'openai'",
+            (
+                "targets.eu.dialect must be 'openai-chat' or 'openai-responses' or 'anthropic'"
+                " or 'gemini' or 'ollama', not 'openai'"
+            ),
         ),
     ],
 )
@@ -200,7 +203,6 @@ def test_what_is_missing_is_named() -> None:
         (minimal(stream={"recovery": "continue"}), "stream.recovery = 'continue'"),
         (one_target(proxy="http://p"), "targets.eu.proxy"),
         (one_target(prefill=True), "targets.eu.prefill"),
-        (one_target(dialect="gemini"), "targets.eu.dialect = 'gemini'"),
         (
             minimal(models={"fast": [{"target": "eu", "weight": 2}]}),
             "models.fast[0]: a target with a weight",

@@ -145,7 +145,7 @@ def test_the_mapping_itself_is_left_as_it_is() -> None:
 def test_all_mistakes_are_told_at_once_sorted_by_place() -> None:
     data: dict[str, object] = {
         "targets": {
-            "eu": target(dialect="anthropic", base_url="http://example.invalid", api_key_env="K"),
+            "eu": target(dialect="morse", base_url="http://example.invalid", api_key_env="K"),
             "us": {"modle": "lyra-3", "headers": {"x y": "1"}, "extra": {"n": 1}},
         },
         "models": {"fast": ["eu", "uss"], "slow": "eu"},

@@ -24,7 +24,7 @@ Serve: TypeAlias = Callable[["ServerEnd"], Awaitable[None]]
 Ts = TypeVarTuple("Ts")
 
 SECOND = 1_000_000_000
-HEADERS = ((b"host", b"h"), (b"content-length", b"2"))
+HEADERS = ((b"host", "h"), (b"content-length", "2"))
 POST = Post(path=b"/v1", headers=HEADERS, body=b"{}")
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 

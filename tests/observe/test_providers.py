@@ -41,6 +41,9 @@ def test_a_provider_is_known_by_its_host(host: str, name: str) -> None:
 )
 def test_elsewhere_it_is_the_provider_whose_dialect_is_spoken(host: str) -> None:
     assert provider_name("openai-chat", host) == "openai"
+    assert provider_name("openai-responses", host) == "openai"
+    assert provider_name("anthropic", host) == "anthropic"
+    assert provider_name("gemini", host) == "gcp.gemini"
 
 
 @pytest.mark.parametrize("host", ["api.openai.com.example", "notopenai.com", "fox.ai"])

@@ -14,9 +14,11 @@ Cut = Callable[[bytes], Iterator[Sequence[bytes]]]
 SSE, JSON = "text/event-stream", "application/json"
 
 
-def read(reads: Sequence[bytes], content_type: str, limits: Limits) -> tuple[list[str], bool]:
+def read(
+    reads: Sequence[bytes], content_type: str, limits: Limits, *, streams_json: bool = False
+) -> tuple[list[str], bool]:
     """Give the data of all events, the last included, and whether it is a document."""
-    body = Body(content_type, limits)
+    body = Body(content_type, limits, streams_json=streams_json)
     events = [event for data in reads for event in body.feed(data)]
     tail = body.close()
     return [event.data for event in (*events, *([tail] if tail else []))], body.is_document
@@ -42,7 +44,9 @@ def test_what_begins_like_a_stream_is_one_whatever_its_label(
     body: bytes, content_type: str, cut_every_way: Cut
 ) -> None:
     for reads in cut_every_way(body):
-        assert read(reads, content_type, Limits()) == (["x"], False)
+        for streams_json in (False, True):
+            found = read(reads, content_type, Limits(), streams_json=streams_json)
+            assert found == (["x"], False)
 
 
 @pytest.mark.parametrize("content_type", [SSE, JSON, "text/plain", ""])
@@ -55,6 +59,24 @@ def test_what_begins_like_json_is_a_document_whatever_its_label(
     for reads in cut_every_way(body):
         data = body.decode().removeprefix("\ufeff")
         assert read(reads, content_type, Limits()) == ([data], True)
+
+
+@pytest.mark.parametrize("content_type", [SSE, JSON, "application/x-ndjson", ""])
+@pytest.mark.parametrize(
+    ("body", "values"),
+    [
+        (b'{"a": "\xc3\xa9"}\n{}', ['{"a": "é"}', "{}"]),
+        (b" \n[{}]\n", ["{}", "]"]),
+        (b"\n\n\n{", ["{"]),
+        (BOM + b"{}", ["{}"]),
+        (BOM + b" \r\n [{},{", ["{}", "{"]),
+    ],
+)
+def test_where_the_wire_streams_json_it_is_a_stream_of_values_whatever_its_label(
+    body: bytes, values: list[str], content_type: str, cut_every_way: Cut
+) -> None:
+    for reads in cut_every_way(body):
+        assert read(reads, content_type, Limits(), streams_json=True) == (values, False)
 
 
 def test_a_declared_stream_may_begin_with_a_field_that_nobody_knows(cut_every_way: Cut) -> None:
@@ -80,14 +102,15 @@ def test_anything_else_is_refused_with_its_type_and_an_excerpt(
 ) -> None:
     cuts = cut_every_way(body) if len(body) < 100 else iter([[body], [body[:9], body[9:]]])
     for reads in cuts:
-        with pytest.raises(Malformed) as caught:
-            read(reads, content_type, Limits())
-        assert str(caught.value).startswith("neither a stream of events nor JSON, ")
-        assert text in str(caught.value)
+        for streams_json in (False, True):
+            with pytest.raises(Malformed) as caught:
+                read(reads, content_type, Limits(), streams_json=streams_json)
+            assert str(caught.value).startswith("neither a stream of events nor JSON, ")
+            assert text in str(caught.value)
 
 
 def test_a_long_page_is_refused_before_it_ends() -> None:
-    body = Body("text/html", Limits())
+    body = Body("text/html", Limits(), streams_json=False)
     assert list(body.feed(b"<" * 499)) == []
     with pytest.raises(Malformed):
         body.feed(b"<")
@@ -109,6 +132,22 @@ def test_a_document_may_have_so_many_bytes_and_not_one_more(cut_every_way: Cut) 
                 read(reads, JSON, limits)
 
 
+def test_white_space_is_looked_at_once() -> None:
+    body = Body(JSON, Limits(max_body_bytes=1000), streams_json=True)
+    for data in (BOM, *[b" "] * 997):
+        assert list(body.feed(data)) == []
+        assert body._head == BOM
+    with pytest.raises(Malformed, match=r"limits\.max_body_bytes"):
+        body.feed(b" ")
+
+
+def test_a_stream_of_values_is_bounded_by_each_of_them_alone() -> None:
+    limits = Limits(max_event_bytes=8, max_body_bytes=9)
+    assert read([b'{"a": 1}\n' * 10], JSON, limits, streams_json=True)[0] == ['{"a": 1}'] * 10
+    with pytest.raises(Malformed, match=r"limits\.max_event_bytes"):
+        read([b'{"a": 12}'], JSON, limits, streams_json=True)
+
+
 def test_a_stream_is_bounded_by_its_events_alone() -> None:
     stream = [b"data: 123\n\n"] * 10
     assert read(stream, "text/plain", Limits(max_body_bytes=12))[0] == ["123"] * 10
@@ -123,7 +162,15 @@ def test_a_document_that_is_not_utf8_is_refused_with_the_place(cut_every_way: Cu
 
 
 def test_comments_are_counted_and_the_tail_is_given_apart() -> None:
-    body = Body(SSE, Limits())
+    body = Body(SSE, Limits(), streams_json=False)
     assert list(body.feed(b": a\n\n: b\n\ndata: x")) == []
     assert body.keepalives == 2
     assert body.close() == Event("", "x")
+
+
+def test_values_that_are_not_utf8_are_refused_with_their_place_in_the_body(
+    cut_every_way: Cut,
+) -> None:
+    for reads in cut_every_way(BOM + b'\n{"a": "\xff"}'):
+        with pytest.raises(Malformed, match=r"not UTF-8: .* at byte 11 of the stream"):
+            read(reads, JSON, Limits(), streams_json=True)

@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args, get_type_hints
+from typing import get_args
 
-from polygateway.policies import Target
+from polygateway.policies import DialectName
 from polygateway.wire import DIALECTS
 from polygateway.wire.dialect import Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from polygateway.wire.dialect import Dialect
 
 
 def test_only_an_end_or_a_failure_is_final() -> None:
@@ -17,5 +12,4 @@ def test_only_an_end_or_a_failure_is_final() -> None:
 
 
 def test_there_is_a_dialect_for_every_name_that_a_target_may_give() -> None:
-    dialects: Mapping[str, Dialect] = DIALECTS
-    assert set(dialects) == set(get_args(get_type_hints(Target)["dialect"]))
+    assert set(DIALECTS) == set(get_args(DialectName))

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 from collections import UserDict, UserList
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -125,10 +127,46 @@ def test_what_is_not_json_is_malformed_with_an_excerpt(text: str) -> None:
     assert excerpt(text)[:50] in str(caught.value)
 
 
-def test_an_object_nested_deeper_than_it_can_be_written_is_malformed() -> None:
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": 1, "a": null}', {"a": None}),
+        ('{"error": {}, "error": "x"}', {"error": "x"}),
+        (r'"\u0000"', "\0"),
+        (r'"\ud83c\udf0a"', "🌊"),
+        (r'"\ud83c"', "\ud83c"),  # the text that it is of joins it: see polygateway.wire.halves
+        ('"\ud83c"', "\ud83c"),
+        ("1" * 4000, int("1" * 4000)),
+        ("1e999", math.inf),
+        ("[-Infinity]", [-math.inf]),
+        (" 7\n", 7),
+    ],
+)
+def test_what_json_leaves_open_is_read_in_one_way(text: str, value: JSON) -> None:
+    assert from_json(text) == value
+
+
+def test_not_a_number_is_read_where_nobody_looks_at_it() -> None:
+    assert as_count(as_object(from_json('{"logprob": NaN, "n": 7}')).get("n")) == 7
+
+
+def test_a_value_is_written_as_it_was_read() -> None:
     assert as_json({"é": 1}) == '{"é": 1}'
+    assert as_json([None, "\0", 10**20, 1.5]) == '[null, "\\u0000", 100000000000000000000, 1.5]'
+
+
+def test_what_cannot_be_written_again_is_malformed() -> None:
     with pytest.raises(Malformed, match="nested too deeply"):
         as_json(nested(100_000))
+    for text in ("1e999", "NaN", "-Infinity"):
+        with pytest.raises(Malformed, match="cannot be written again"):
+            as_json({"a": [from_json(text)]})
+
+
+@given(st.text(st.characters(), max_size=20) | st.text('[]{}",:0123e+-.nul\\', max_size=20))
+def test_no_text_is_too_strange_to_be_read(text: str) -> None:
+    with contextlib.suppress(Malformed):
+        assert isinstance(from_json(text), (bool, int, float, str, list, dict, NoneType))
 
 
 VALUES: list[JSON] = [

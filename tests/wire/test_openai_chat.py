@@ -8,9 +8,9 @@ from hypothesis import given, settings, strategies as st
 
 from polygateway.errors import Overloaded, ProtocolViolation, ServerError
 from polygateway.messages import Chunk, ToolCallDelta
-from polygateway.policies import Limits
+from polygateway.policies import Limits, Target
 from polygateway.usage import Usage
-from polygateway.wire.dialect import Phase
+from polygateway.wire.dialect import Fault, Phase
 from polygateway.wire.openai_chat import FINISH_ERRORS, FINISH_REASONS, ChatDecoder, OpenAIChat
 
 if TYPE_CHECKING:
@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     Cut = Callable[[bytes], Iterator[Sequence[bytes]]]
 
 SSE = "text/event-stream"
+TARGET = Target(dialect="openai-chat", base_url="http://[::1]", model="m")
 
 
 def decoder(content_type: str = SSE, limits: Limits | None = None) -> ChatDecoder:
-    return OpenAIChat().decoder(attempt=2, content_type=content_type, limits=limits or Limits())
+    return OpenAIChat().decoder(
+        attempt=2, target=TARGET, content_type=content_type, limits=limits or Limits()
+    )
 
 
 def event(value: JSON) -> bytes:
@@ -95,11 +98,27 @@ DELTAS: list[tuple[dict[str, JSON], list[str]]] = [
         },
         ["reasoning:ab", "text:c"],
     ),
+    (
+        {
+            "content": [
+                {"type": "reasoning", "summary": [{"type": "summary_text", "text": "a"}]},
+                {"type": "thinking", "text": "b"},
+                {"type": "reasoning"},
+                {"type": "refusal", "refusal": "c"},
+                {"text": "d"},
+            ]
+        },
+        ["reasoning:ab", "text:d", "refusal:c"],
+    ),
+    ({"content": [{"type": "refusal", "refusal": "a"}], "refusal": "a"}, ["refusal:a"]),
     ({"content": []}, []),
     ({"content": [{"type": "text", "text": ""}]}, []),
     ({"content": 5, "refusal": {}, "reasoning": ["x"], "tool_calls": {}}, []),
     ({"content": "", "refusal": "", "reasoning": "", "tool_calls": []}, []),
-    ({"annotations": [{}], "audio": {"data": "x"}}, []),
+    ({"content": None, "tool_calls": None, "function_call": None, "role": None}, []),
+    ({"annotations": [{}], "audio": {"data": "x", "transcript": "y"}, "images": [{}]}, []),
+    ({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]}, []),
+    ({"thinking_blocks": [{"type": "thinking", "thinking": "x"}]}, []),
 ]
 
 
@@ -110,6 +129,65 @@ def test_an_event_gives_one_chunk_for_each_kind_of_content_in_it(
     reply = decoder()
     assert shown(reply.feed(delta_of(fields))) == chunks
     assert (reply.content_events, reply.keepalives) == ((1, 0) if chunks else (0, 1))
+
+
+def test_what_stands_beside_the_delta_is_no_content() -> None:
+    reply = decoder()
+    choice: JSON = {"delta": {}, "logprobs": {"content": [{"token": "a"}]}, "matched_stop": "b"}
+    assert reply.feed(event({"choices": [choice], "search_results": [{}], "timings": {}})) == []
+    assert (reply.content_events, reply.keepalives) == (0, 1)
+
+
+def message_of(content: str, finish: str | None = None, **fields: JSON) -> bytes:
+    choice: dict[str, JSON] = {"message": {"content": content}, "finish_reason": finish, **fields}
+    return event({"choices": [choice]})
+
+
+def test_a_message_in_place_of_a_delta_counts_and_one_that_repeats_the_deltas_does_not() -> None:
+    alone = decoder()
+    assert shown(alone.feed(message_of("ab") + message_of("", "stop"))) == ["text:ab"]
+    # Perplexity's full stream mode: in every chunk what has come up to now.
+    beside = decoder()
+    stream = message_of("a", delta={"content": "a"}) + message_of("ab", delta={"content": "b"})
+    assert shown(beside.feed(stream + message_of("ab", "stop", delta={}))) == ["text:a", "text:b"]
+    # Its concise mode, and gateways that add a whole reply at the end.
+    assert beside.feed(message_of("ab", "stop")) == []
+    assert (beside.phase, beside.content_events) == (Phase.FINISHING, 2)
+
+
+def thought(content: str) -> bytes:
+    return delta(content=content, extra_content={"google": {"thought": True}})
+
+
+@pytest.mark.parametrize(
+    ("stream", "chunks"),
+    [
+        (
+            thought("<thought>a") + thought("b") + delta(content="</thought>c"),
+            ["reasoning:a", "reasoning:b", "text:c"],
+        ),
+        (
+            thought("<thought>a</thought>b") + delta(content="c"),
+            ["reasoning:a", "text:b", "text:c"],
+        ),
+        (thought("a") + delta() + delta(content="</thought>"), ["reasoning:a"]),
+        (thought("a") + delta(content="b"), ["reasoning:a", "text:b"]),
+        # Only Gemini marks its thoughts; what a model writes is text.
+        (delta(content="<thought>a") + delta(content="</thought>b"), None),
+        (delta(content="</thought>b", extra_content={"google": {"thought": False}}), None),
+        (delta(content="</thought>b", extra_content={"google": {"thought": "yes"}}), None),
+    ],
+)
+def test_what_gemini_marks_as_a_thought_is_reasoning(
+    stream: bytes, chunks: list[str] | None
+) -> None:
+    reply = decoder()
+    found = reply.feed(stream)
+    if chunks is None:
+        assert {chunk.kind for chunk in found} == {"text"}
+        assert "</thought>b" in reply.answer.text("text")
+    else:
+        assert shown(found) == chunks
 
 
 def call(index: int | None = None, **fields: JSON) -> dict[str, JSON]:
@@ -178,6 +256,117 @@ def test_calls_without_an_index_are_told_apart_by_their_ids() -> None:
     ]
 
 
+def made(*deltas: bytes, stats: CallStats) -> list[tuple[str | None, str, str]]:
+    reply = decoder()
+    for data in deltas:
+        reply.feed(data)
+    completion = reply.answer.completion(
+        target="eu", request_id=None, headers={}, stats=stats, ended=True
+    )
+    return [(each.id, each.name, each.arguments) for each in completion.tool_calls]
+
+
+def piece(index: int | None, id: str | None, name: str | None, arguments: str | None) -> bytes:
+    return delta(tool_calls=[call(index, id=id, function={"name": name, "arguments": arguments})])
+
+
+TWO = [("a", "f", '{"x": 1}'), ("b", "f", '{"x": 2}')]
+
+# Every call at index 0, in all the ways that servers do it.
+ONE_INDEX: dict[str, list[bytes]] = {
+    "Ollama (ollama#15457): each call whole": [
+        piece(0, "a", "f", '{"x": 1}'),
+        piece(0, "b", "f", '{"x": 2}'),
+    ],
+    "two in one chunk": [
+        delta(
+            tool_calls=[
+                call(0, id="a", function={"name": "f", "arguments": '{"x": 1}'}),
+                call(0, id="b", function={"name": "f", "arguments": '{"x": 2}'}),
+            ]
+        )
+    ],
+    "vLLM (lmdeploy#3412): the id in the first piece": [
+        piece(0, "a", "f", ""),
+        piece(0, "", None, '{"x": 1}'),
+        piece(0, "b", "f", ""),
+        piece(0, "", None, '{"x"'),
+        piece(0, "", None, ": 2}"),
+    ],
+    "SGLang (lmdeploy#3412): the id and the name in every piece": [
+        piece(0, "a", "f", '{"x"'),
+        piece(0, "a", "f", ": 1}"),
+        piece(0, "b", "f", ""),
+        piece(0, "b", "f", '{"x": 2'),
+        piece(0, "b", "f", "}"),
+        piece(0, "b", "f", ""),
+    ],
+    "pieces of a call whose id is known (agno#8880)": [
+        piece(0, "a", "f", '{"x": {}}'),
+        piece(0, "b", "f", ""),
+        piece(0, "b", None, '{"x": 2}'),
+        piece(0, "a", None, ""),
+    ],
+    "the second begins at another's index and goes on at its own (agno#8879)": [
+        piece(0, "a", "f", '{"x": 1}'),
+        piece(0, "b", "f", ""),
+        piece(1, None, None, '{"x": 2'),
+        piece(1, "b", None, "}"),
+    ],
+}
+
+
+@pytest.mark.parametrize("way", ONE_INDEX)
+def test_calls_that_share_an_index_are_told_apart(way: str, stats: CallStats) -> None:
+    found = made(*ONE_INDEX[way], stats=stats)
+    assert [found_call[:2] for found_call in found] == [("a", "f"), ("b", "f")]
+    assert found[1] == TWO[1]
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        # The id changes (poolsideai/pool#9), also with a name each time.
+        [piece(0, "a", "f", ""), piece(0, "b", None, '{"x": '), piece(0, "b", None, "1}")],
+        [piece(0, "a", "f", '{"x"'), piece(0, "b", "f", ": "), piece(0, "c", "f", "1}")],
+        # A piece that only repeats, when all has come.
+        [piece(0, "a", "f", '{"x": 1}'), piece(0, "a", "f", ""), piece(0, None, "f", "")],
+        [piece(0, None, "f", '{"x": 1}'), piece(0, "a", "f", "")],
+        # The bracket that ends a piece is not the last.
+        [piece(0, "a", "f", '{"x": '), piece(0, None, "f", "1"), piece(0, None, None, "}")],
+        # A chunk may hold an index twice (openai-python#3201).
+        [
+            delta(
+                tool_calls=[
+                    call(0, id="a", function={"name": "f", "arguments": '{"x"'}),
+                    call(0, function={"arguments": ": 1}"}),
+                ]
+            )
+        ],
+        # The index in the first piece only, then the id, then neither.
+        [piece(0, "a", "f", '{"x"'), piece(None, "a", None, ": "), piece(None, None, None, "1}")],
+    ],
+)
+def test_pieces_of_one_call_stay_together(deltas: list[bytes], stats: CallStats) -> None:
+    assert made(*deltas, stats=stats) == [("a", "f", '{"x": 1}')]
+
+
+def test_one_call_may_come_without_its_list(stats: CallStats) -> None:
+    function: JSON = {"name": "f", "arguments": "{}"}
+    deltas = [delta(tool_calls={}), delta(tool_calls=call(0, id="a", function=function))]
+    assert made(*deltas, stats=stats) == [("a", "f", "{}")]
+
+
+def test_calls_at_one_index_without_ids_are_told_apart_by_what_they_hold(stats: CallStats) -> None:
+    deltas = [piece(0, None, "f", '{"x": 1} '), piece(0, None, "f", '{"x": 2}')]
+    assert made(*deltas, stats=stats) == [(None, "f", '{"x": 1} '), (None, "f", '{"x": 2}')]
+
+
+def test_calls_at_their_own_indexes_may_share_an_id(stats: CallStats) -> None:
+    deltas = [piece(0, "f", "f", "{}"), piece(1, "f", "f", "{"), piece(1, "f", None, "}")]
+    assert made(*deltas, stats=stats) == [("f", "f", "{}"), ("f", "f", "{}")]
+
+
 def test_the_older_form_is_one_call_though_its_name_is_repeated() -> None:
     reply = decoder()
     for _ in range(2):
@@ -193,6 +382,8 @@ def test_the_older_form_is_one_call_though_its_name_is_repeated() -> None:
     [
         ([delta(content="a")], Phase.OPEN, None),
         ([delta(content="a"), delta("")], Phase.OPEN, None),
+        ([delta("null", content="a")], Phase.OPEN, None),
+        ([delta("null", content="a"), DONE], Phase.ENDED, None),
         ([delta(content="a"), delta("stop")], Phase.FINISHING, "stop"),
         ([delta("stop", content="a")], Phase.FINISHING, "stop"),
         ([delta("stop")], Phase.FINISHING, "stop"),
@@ -204,7 +395,8 @@ def test_the_older_form_is_one_call_though_its_name_is_repeated() -> None:
         ([delta("stop"), delta(tool_calls=[call(0, id="a")])], Phase.FINISHING, "stop"),
         ([delta("stop"), delta(function_call={"name": "f"})], Phase.OPEN, None),
         # Every choice that appeared must finish, the first gives the reason.
-        ([delta("stop"), delta(index=1)], Phase.OPEN, "stop"),
+        ([delta("stop", content="a"), delta(index=1)], Phase.OPEN, "stop"),
+        ([delta("stop"), delta(index=1, content="a")], Phase.OPEN, "stop"),
         ([delta("stop"), delta("length", index=1)], Phase.FINISHING, "stop"),
         ([delta("length", index=1), delta("stop")], Phase.FINISHING, "stop"),
         ([delta("a", index=1), delta("b"), delta(index=1, content="x")], Phase.OPEN, "b"),
@@ -232,6 +424,7 @@ def test_a_reply_is_as_far_as_its_finish_reasons_say(
         (delta(role="assistant"), 1),
         (event({"usage": {"prompt_tokens": 1}}), 1),
         (delta(index=1), 1),
+        (delta("null"), 1),
     ],
 )
 def test_a_reply_without_content_and_finish_reason_is_no_answer(
@@ -249,6 +442,13 @@ def test_a_reply_without_content_and_finish_reason_is_no_answer(
     assert marked.fault is not None
     assert marked.fault.error is ProtocolViolation
     assert marked.fault.message == "[DONE] came before any content or finish reason"
+
+
+def test_a_reply_without_content_needs_the_finish_reason_of_every_choice() -> None:
+    reply = decoder()
+    reply.feed(delta("stop") + delta(index=1))
+    reply.close()
+    assert reply.phase is Phase.FAILED  # nothing came: this is no answer that was cut
 
 
 @pytest.mark.parametrize(
@@ -311,6 +511,7 @@ def test_what_precedes_an_error_is_given_also_out_of_the_same_event() -> None:
         (event({"choices": [{"error": {"a": 1}}]}), '{"choices": [{"error": {"a": 1}}]}'),
         (event({"choices": [{"index": 0, "error": {"message": "m"}}]}), "m"),
         (event({"choices": [{"index": 1, "error": "m"}]}), "m"),
+        (event({"x_groq": {"id": "r", "error": "m"}}), "m"),
         (b'event: error\ndata: {"message":"m","code":504}\n\n', "m"),
         (b'event: error\ndata: {"error":{"message":"m"}}\n\n', "m"),
         (b"event: error\ndata: gone\n\n", "gone"),
@@ -342,7 +543,33 @@ def test_some_finish_reasons_are_errors_of_the_provider(word: str, index: int) -
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"), [*FINISH_REASONS.items(), ("repetition", "other"), ("STOP", "other")]
+    ("choice", "code"),
+    [
+        ({"finish_reason": "error", "native_finish_reason": "MALFORMED"}, "error"),
+        ({"finish_reason": "function_call_filter: MALFORMED"}, "function_call_filter"),
+    ],
+)
+def test_what_else_is_said_about_an_end_that_is_an_error_is_told(
+    choice: dict[str, JSON], code: str
+) -> None:
+    reply = decoder()
+    reply.feed(event({"choices": [choice]}) + DONE)
+    message = f"the provider ended the answer with the reason {code!r}: MALFORMED"
+    assert reply.fault == Fault(error=ServerError, message=message, code=code)
+    assert reply.answer.raw_finish_reason == choice["finish_reason"]
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        *FINISH_REASONS.items(),
+        ("repetition", "other"),  # vLLM's v1/engine
+        ("load", "other"),  # Ollama, when it was asked for nothing
+        ("Stop", "other"),
+        # Gemini's compatible endpoint.
+        ("content_filter: PROHIBITED_CONTENT", "content_filter"),
+        ("other: x", "other"),
+    ],
 )
 def test_finish_reasons_have_one_meaning(word: str, meant: str) -> None:
     reply = decoder()
@@ -522,6 +749,15 @@ def test_a_document_that_is_no_answer_is_quoted(body: bytes, text: str, cut_ever
 # ---- usage --------------------------------------------------------------------------------------
 
 
+def spent(completion: int | None, reasoning: int | None, total: int | None) -> dict[str, JSON]:
+    return {
+        "prompt_tokens": 10120,
+        "completion_tokens": completion,
+        "completion_tokens_details": {"reasoning_tokens": reasoning},
+        "total_tokens": total,
+    }
+
+
 @pytest.mark.parametrize(
     ("usage", "expected"),
     [
@@ -535,6 +771,13 @@ def test_a_document_that_is_no_answer_is_quoted(body: bytes, text: str, cut_ever
         ({"cached_tokens": 6}, (None, None, None, 6)),
         ({"prompt_tokens": None, "completion_tokens": "4"}, (None, None, None, None)),
         ({"prompt_tokens": -1, "completion_tokens": True}, (None, None, None, None)),
+        ({"input_tokens": 11, "output_tokens": 4}, (11, 4, None, None)),  # mlx-vlm, pi#2326
+        ({"prompt_tokens": 0, "input_tokens": 11}, (0, None, None, None)),
+        (spent(1499, 2809, 10120 + 1499 + 2809), (10120, 4308, 2809, None)),  # sub2api#5771
+        (spent(1994, 1269, 10120 + 1994), (10120, 1994, 1269, None)),  # openai-python#2641
+        (spent(1994, 1269, None), (10120, 1994, 1269, None)),
+        (spent(1994, None, 10120 + 1994), (10120, 1994, None, None)),
+        (spent(None, 7, 10120 + 7), (10120, None, 7, None)),
         ([1], (None, None, None, None)),
         ("x", (None, None, None, None)),
     ],
@@ -563,7 +806,8 @@ def test_token_counts_are_read_by_all_their_names_and_never_invented(
 NAMES = [
     *("choices", "delta", "message", "content", "index", "finish_reason", "tool_calls", "function"),
     *("arguments", "name", "id", "error", "reasoning", "usage", "prompt_tokens", "thinking"),
-    *("text", "refusal", "function_call", "x_groq", "code", "object"),
+    *("text", "refusal", "function_call", "x_groq", "code", "object", "type", "signature"),
+    *("reasoning_details", "thinking_blocks", "extra_content", "google", "thought", "summary"),
 ]
 
 
@@ -620,6 +864,7 @@ def test_nothing_that_a_provider_sends_raises_and_no_cut_changes_what_it_means(
         once.content_events,
         once.keepalives,
     )
+    assert cut.opaque_parts() == once.opaque_parts()
     assert (once.fault is not None) == (once.phase is Phase.FAILED)
     assert once.answer.text("text") == "".join(chunk.text for chunk in chunks)
     assert once.phase is not Phase.FINISHING

@@ -1,17 +1,9 @@
-"""The wire cases of ``tests/data/wire``, as far as they can be judged by the body alone.
-
-Each file is one reply of some server that speaks OpenAI's chat wire, with where the fact comes from
-and what a client should make of it.
-"""
+"""The wire cases as far as they can be judged by the body alone, whole and in every split."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import random
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import attrs
 import pytest
@@ -19,31 +11,28 @@ from hypothesis import given, settings, strategies as st
 
 from polygateway.messages import Chunk, Completion
 from polygateway.policies import Limits
+from polygateway.wire import DIALECTS
 from polygateway.wire.dialect import Fault, Phase
-from polygateway.wire.openai_chat import OpenAIChat
+from polygateway.wire.faults import refused
+from tests.cases import CASES, Case, Facts, answer_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from polygateway.messages import JSON
     from polygateway.stats import CallStats
 
     Cut = Callable[[bytes], Iterator[Sequence[bytes]]]
-    Case = dict[str, JSON]
 
-DATA = Path(__file__).parent.parent / "data" / "wire"
+NOW_S = 1_800_000_000.0
 
 _NETWORK = "what is judged is the connection, or HTTP's own framing"
 _INFLATE = "the body is compressed"
 _WATCHDOG = "what is judged is how long nothing comes"
-_CLOCK = "a date becomes a wait only by a clock"
 
 LEFT_OUT = {
     "http_chunk_ext_trailers": _NETWORK,
     "http_chunk_size_garbage": _NETWORK,
     "oai_abort_before_content": _NETWORK,
-    "oai_http_429_httpdate": _CLOCK,
-    "oai_http_429_httpdate_past": _CLOCK,
     "sse_deflate_flushed": _INFLATE,
     "sse_gzip_flushed": _INFLATE,
     "sse_gzip_one_block": _INFLATE,
@@ -53,31 +42,11 @@ LEFT_OUT = {
     "tr_no_response_fin": _NETWORK,
     "tr_no_response_hang": _WATCHDOG,
 }
-"""Cases that other parts are judged by, and why not this one."""
+"""Cases that only the whole way can judge, and why."""
 
-CASES: dict[str, Case] = {
-    path.stem: json.loads(path.read_text("utf-8"))
-    for path in sorted(DATA.glob("*.json"))
-    if path.stem not in LEFT_OUT
-}
-REPLIES = [name for name, case in CASES.items() if case["status"] == 200]
-REFUSALS = [name for name in CASES if name not in REPLIES]
-
-
-def as_dict(value: JSON) -> Case:
-    return cast("Case", value)
-
-
-def writes(case: Case) -> list[bytes]:
-    """Give the body as the server wrote it."""
-    return [
-        str(write["text"]).encode() if "text" in write else base64.b64decode(str(write["b64"]))
-        for write in map(as_dict, cast("list[JSON]", case["body"]))
-    ]
-
-
-def headers(case: Case) -> dict[str, str]:
-    return dict(cast("list[tuple[str, str]]", case["headers"]))
+JUDGED = [name for name in CASES if name not in LEFT_OUT]
+REPLIES = [name for name in JUDGED if CASES[name].status == 200]
+REFUSALS = [name for name in JUDGED if CASES[name].status != 200]
 
 
 @attrs.frozen
@@ -93,11 +62,14 @@ class Seen:
 
 
 def decode(case: Case, reads: Sequence[bytes], stats: CallStats) -> Seen:
-    decoder = OpenAIChat().decoder(
-        attempt=0, content_type=headers(case).get("content-type", ""), limits=Limits()
+    decoder = DIALECTS[case.dialect].decoder(
+        attempt=0,
+        target=case.target,
+        content_type=dict(case.headers(now_s=NOW_S)).get("content-type", ""),
+        limits=Limits(),
     )
     chunks = [chunk for data in reads for chunk in decoder.feed(data)]
-    if case["close"] != "hang":
+    if case.raw["close"] != "hang":
         chunks += decoder.close()
     ended = decoder.phase in {Phase.ENDED, Phase.FINISHING}
     return Seen(
@@ -121,28 +93,16 @@ OUTCOMES = {
 }
 
 
-def facts(seen: Seen) -> Case:
+def facts(seen: Seen) -> Facts:
     """Say what came of a reply as the cases say what is expected."""
-    completion = seen.completion
-    found: Case = {
-        "outcome": OUTCOMES[seen.phase],
-        "reasoning": completion.reasoning,
-        "refusal": completion.refusal,
-        "tool_calls": [
-            {"id": c.id, "name": c.name, "arguments_raw": c.arguments, "complete": c.complete}
-            for c in completion.tool_calls
-        ],
-        "finish_reason": completion.raw_finish_reason,
-        "usage": {name: getattr(completion.usage, name) for name in NO_USAGE},
-        "content_events": seen.content_events,
-        "text_sha256": hashlib.sha256(completion.text.encode()).hexdigest(),
-    }
+    found: Facts = {"outcome": OUTCOMES[seen.phase]}
+    found |= answer_facts(seen.completion, seen.content_events)
     if seen.phase is not Phase.FAILED:
-        found["finish_reason_norm"] = completion.finish_reason
+        found["finish_reason_norm"] = seen.completion.finish_reason
     return found | fault_facts(seen.fault)
 
 
-def fault_facts(fault: Fault | None) -> Case:
+def fault_facts(fault: Fault | None) -> Facts:
     if fault is None:
         return {}
     return {
@@ -152,40 +112,18 @@ def fault_facts(fault: Fault | None) -> Case:
     }
 
 
-NO_USAGE: Case = dict.fromkeys(
-    ("input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens")
-)
-
-
-def expected(case: Case, found: Case) -> Case:
-    """Give what the case expects of the facts that were found."""
-    expect = as_dict(case["expect"]).copy()
-    text = expect["text"]
-    if isinstance(text, str):
-        expect["text_sha256"] = hashlib.sha256(text.encode()).hexdigest()
-    expect["usage"] = expect["usage"] or NO_USAGE
-    expect.setdefault("refusal", "")
-    expect["tool_calls"] = [
-        {name: value for name, value in call.items() if name != "arguments"}
-        for call in map(as_dict, cast("list[JSON]", expect["tool_calls"]))
-    ]
-    expect.setdefault("retry_after_s", found.get("retry_after_s"))  # else it is not judged
-    return {name: expect[name] for name in found}
-
-
 def test_every_case_is_judged_or_left_out_for_a_reason() -> None:
-    files = {path.stem for path in DATA.glob("*.json")}
-    assert set(LEFT_OUT) <= files
-    assert len(files) == 128
-    assert (len(REPLIES), len(REFUSALS)) == (91, 24)
+    assert set(LEFT_OUT) <= set(CASES)
+    assert len(CASES) == 190
+    assert (len(REPLIES), len(REFUSALS)) == (142, 37)
 
 
 @pytest.mark.parametrize("name", REPLIES)
 def test_a_reply_means_what_its_case_says(name: str, stats: CallStats) -> None:
     case = CASES[name]
-    seen = decode(case, writes(case), stats)
+    seen = decode(case, [write.data for write in case.writes], stats)
     found = facts(seen)
-    assert found == expected(case, found)
+    assert found == case.expected(found)
     # What the application is given piece by piece is the answer.
     completion = seen.completion
     assert "".join(chunk.text for chunk in seen.chunks) == completion.text
@@ -197,7 +135,7 @@ def test_a_reply_means_what_its_case_says(name: str, stats: CallStats) -> None:
 
 def cuts(name: str, body: bytes, cut_every_way: Cut) -> Iterator[Sequence[bytes]]:
     """Cut in every way what is short; else in reads of few sizes."""
-    if len(body) < 1200:
+    if len(body) < 1500:
         yield from cut_every_way(body)
         return
     for size in (1, 2, 3, 7, 1460):
@@ -210,20 +148,19 @@ def cuts(name: str, body: bytes, cut_every_way: Cut) -> Iterator[Sequence[bytes]
 @pytest.mark.parametrize("name", REPLIES)
 def test_no_cut_changes_what_a_reply_means(name: str, stats: CallStats, cut_every_way: Cut) -> None:
     case = CASES[name]
-    body = b"".join(writes(case))
-    whole = decode(case, [body], stats)
-    for reads in cuts(name, body, cut_every_way):
+    whole = decode(case, [case.body], stats)
+    for reads in cuts(name, case.body, cut_every_way):
         assert decode(case, reads, stats) == whole
 
 
-SHORT = [name for name in REPLIES if len(b"".join(writes(CASES[name]))) < 9000]
+SHORT = [name for name in REPLIES if len(CASES[name].body) < 9000]
 
 
 @settings(deadline=None)
 @given(st.sampled_from(SHORT), st.lists(st.integers(1, 200), min_size=1))
 def test_no_reads_change_what_a_reply_means(stats: CallStats, name: str, sizes: list[int]) -> None:
     case = CASES[name]
-    body = b"".join(writes(case))
+    body = case.body
     reads, at = list[bytes](), 0
     while at < len(body):
         for size in sizes:
@@ -235,8 +172,6 @@ def test_no_reads_change_what_a_reply_means(stats: CallStats, name: str, sizes: 
 @pytest.mark.parametrize("name", REFUSALS)
 def test_a_refusal_means_what_its_case_says(name: str) -> None:
     case = CASES[name]
-    status = cast("int", case["status"])
-    fault = OpenAIChat().refusal(status, headers(case), b"".join(writes(case)))
-    found = fault_facts(fault)
-    assert found == expected(case, found)
-    assert fault.message
+    headers = dict(case.headers(now_s=NOW_S))
+    found = fault_facts(refused(case.status, headers, case.body, now_s=NOW_S))
+    assert found == case.expected(found)
