@@ -6,6 +6,7 @@ it: what the wheel lacks, the tests miss. For another Python: ``nox -s tests -P 
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import nox
@@ -26,6 +27,7 @@ FLAKE8 = (
     "--per-file-ignores=tests/*:ASYNC110,ASYNC111,ASYNC112,ASYNC124",
 )
 PURE = "polygateway/core/*,polygateway/wire/*"
+AIMOCK = "@copilotkit/aimock@1.43.0"
 
 
 def install(session: nox.Session, group: str, *options: str) -> None:
@@ -76,6 +78,27 @@ def coverage(session: nox.Session) -> None:
     session.run("coverage", "report", "--fail-under=95")
 
 
+@nox.session
+def interop(session: nox.Session) -> None:
+    """Requests and answers against other people's servers: llama.cpp's and, with npm, aimock."""
+    install(session, "interop")
+    folder = Path(session.create_tmp())
+    if shutil.which("npm"):
+        session.run("npm", "install", "--no-audit", f"--prefix={folder}", AIMOCK, external=True)
+    else:
+        session.warn("npm is not here: what needs aimock is skipped")
+    package = folder / "node_modules" / "@copilotkit" / "aimock" / "dist" / "index.js"
+    env = {"POLYGATEWAY_AIMOCK": str(package)} if package.exists() else {}
+    session.run("pytest", *(session.posargs or ["tests/interop"]), env=env)
+
+
+@nox.session(default=False)
+def fuzz(session: nox.Session) -> None:
+    """A minute for each thing that decodes: ``nox -s fuzz -- --seconds 600 anthropic``."""
+    install(session, "fuzz")
+    session.run("python", "-m", "tests.fuzz", *session.posargs)
+
+
 @nox.session(default=False)
 def campaign(session: nox.Session) -> None:
     """Storms at full length, and thousands of examples for every property."""
@@ -95,7 +118,7 @@ def oldest(session: nox.Session) -> None:
 @nox.session(default=False)
 def benchmarks(session: nox.Session) -> None:
     """Every benchmark, one after the other. Arguments go to each."""
-    install(session, "tests")
+    install(session, "benchmarks")
     for script in sorted(Path("benchmarks").glob("bench_*.py")):
         session.run("python", str(script), *session.posargs)
 
@@ -105,6 +128,13 @@ def accuracy(session: nox.Session) -> None:
     """The figures against a server in another process that logs when it truly wrote."""
     install(session, "tests")
     session.run("python", "benchmarks/check_accuracy.py", *session.posargs)
+
+
+@nox.session(default=False)
+def hostile(session: nox.Session) -> None:
+    """Memory and time that streams without end cost, over sockets and with the default limits."""
+    install(session, "tests")
+    session.run("python", "benchmarks/check_hostile.py", *session.posargs)
 
 
 @nox.session(default=False)

@@ -23,6 +23,7 @@ from .net.inflate import CodingError
 from .net.stream import Overdue
 from .policies import Limits, StreamPolicy
 from .route import Route
+from .wire.malformed import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +57,7 @@ class Diagnosis:
         """The provider's id of the request; ``None`` if it gave none."""
         headers: Mapping[str, str] = self.head.headers if self.head is not None else {}
         found = next((headers[name] for name in _REQUEST_ID_HEADERS if name in headers), None)
-        return None if found is None else self._scrubbed(found)
+        return None if found is None else self._scrubbed(excerpt(found))
 
     # By the provider
 

@@ -1,7 +1,6 @@
 """What a provider sends that means no good, or goes on for ever, on every wire.
 
-``test_hostile_streams.py`` tries it in memory and in virtual time, ``test_watchdogs.py`` its
-keep-alives, ``benchmarks/check_hostile.py`` all of it over sockets, measuring time and memory.
+``test_hostile_streams.py`` tries it, ``test_watchdogs.py`` its keep-alives.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def _authentication(target: Target, key: Secret | None) -> Mapping[str, Secret]:
     if key is None:
         return {}
     host = urlsplit(target.base_url).hostname or ""
-    if host.endswith("anthropic.com"):
+    if f".{host}".endswith(".anthropic.com"):
         return {"x-api-key": key}
     # Elsewhere some know only the one header and some only the other: vLLM (vllm#51572), MiniMax
     # (models.dev#1398) and Ollama's cloud (ollama#16922) want a bearer.
@@ -198,6 +198,7 @@ class AnthropicDecoder(EventDecoder):
             self.add_call(CallPiece(block.number, block.id or None, block.name, ""), chunks)
             if arguments := _arguments(fields.get("input")):
                 self._held = block, arguments
+                self._note_content()
 
     def _take_delta(
         self, index: int | None, delta: Mapping[str, JSON], chunks: list[Chunk]
@@ -240,7 +241,9 @@ class AnthropicDecoder(EventDecoder):
             block, arguments = self._held
             self._held = None
             block.is_whole = True
+            has_content = self._has_content
             self.add_call(CallPiece(block.number, None, "", arguments), chunks)
+            self._has_content = has_content  # the event that brought it was counted
 
     # ---- usage ----------------------------------------------------------------------------------
 

@@ -119,10 +119,11 @@ class _Messages:
             case User():
                 self._append("user", [_part(part) for part in turn.parts if _is_said(part)])
             case Assistant():
-                self._append("system", self._later)
-                self._later = []
-                self._append("assistant", self._assistant(turn))
-            case Result():
+                if blocks := self._assistant(turn):
+                    self._append("system", self._later)
+                    self._later = []
+                    self._append("assistant", blocks)
+            case _:
                 self._append("user", [_result(turn)])
 
     def finished(self) -> Sequence[JSON]:
@@ -151,7 +152,10 @@ class _Messages:
         kept = _kept(turn, turn.opaque)
         is_ours = self._source.items() <= turn.opaque.items()
         if is_ours and _is_unchanged(turn, calls, kept):
-            return _sendable(kept)
+            said = [_with_id(block) for block in kept if not _is_blank(block)]
+            sent = _without_last_thinking(said)
+            self.is_cut = self.is_cut or len(sent) < len(said)
+            return sent
         self.is_cut = True
         return [*texts, *calls]
 
@@ -252,16 +256,19 @@ def _is_unchanged(turn: Assistant, calls: Sequence[Block], kept: Sequence[Block]
     return "".join(said) == "".join(texts) and made == calls
 
 
-def _sendable(kept: Sequence[Block]) -> Sequence[Block]:
-    """Leave out what no request may have: blank text, and thinking that nothing follows."""
-    blocks = [
-        _with_id(block)
-        for block in kept
-        if block.get("type") != "text" or as_text(block.get("text")).strip()
-    ]
-    while blocks and blocks[-1].get("type") in {"thinking", "redacted_thinking"}:
-        blocks.pop()  # refused (forgecode#2107); where thinking was cut, it has no signature either
-    return blocks
+def _is_blank(block: Block) -> bool:
+    return block.get("type") == "text" and not as_text(block.get("text")).strip()
+
+
+def _without_last_thinking(blocks: Sequence[Block]) -> Sequence[Block]:
+    """Leave out thinking that nothing follows, which is refused (forgecode#2107).
+
+    Where it was cut, it has no signature either.
+    """
+    end = len(blocks)
+    while end and blocks[end - 1].get("type") in {"thinking", "redacted_thinking"}:
+        end -= 1
+    return blocks[:end]
 
 
 def _with_id(block: Block) -> Block:

@@ -123,7 +123,8 @@ class Body:
         return self._content_type.partition(";")[0].strip().lower() == "text/event-stream"
 
     def _neither(self) -> Malformed:
-        text = self._head[:_EXCERPT_BYTES].decode(errors="replace")
+        head = self._head.removeprefix(BOM).lstrip()
+        text = head[:_EXCERPT_BYTES].decode(errors="replace")
         return Malformed(
             f"neither a stream of events nor JSON, but {self._content_type or 'untyped'}:"
             f" {excerpt(text)!r}"

@@ -298,7 +298,8 @@ def _object_in(name: str, data: str) -> Mapping[str, JSON] | None:
     try:
         value = from_json(data)
     except Malformed:
-        if has_own_name:
+        # What begins as an object should have been one: to pass over it would lose text in silence.
+        if has_own_name and data[0] != "{":
             return None
         raise
     if isinstance(value, dict):

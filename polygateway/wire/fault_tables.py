@@ -170,6 +170,7 @@ WORDS: tuple[Wording, ...] = (
     Wording(AuthenticationFailed, frozenset({400, 422}), (
         "api key not valid", "api key expired",  # Gemini, as the next two
         "user location is not supported", "is not available in your country",
+        "organization has been disabled",  # Anthropic
         "incorrect api key",  # xAI: 400 and no word of its own
         "invalid api key",
     )),
@@ -191,7 +192,10 @@ WORDS: tuple[Wording, ...] = (
     Wording(QuotaExhausted, frozenset({400}), (
         "credit balance is too low", "specified api usage limits",  # Anthropic
     )),
-    Wording(QuotaExhausted, frozenset({429}), ("per day", "per-day")),  # OpenRouter's free models
+    Wording(QuotaExhausted, frozenset({429}), (
+        "per day", "per-day",  # OpenRouter's free models
+        "daily limit", "daily quota", "monthly limit", "monthly quota",
+    )),
     Wording(RateLimited, frozenset({403, 429}) | _BROKEN, (
         "rate limit", "rate-limit", "too many requests", "throttl",
     )),

@@ -97,7 +97,7 @@ def _fault(
         code=report.code or None,
         retry_after_s=wait,
         # "true" changes nothing: the SDKs that obey it hammer exhausted accounts.
-        do_not_retry=headers.get("x-should-retry", "").strip().lower() == "false",
+        do_not_retry=headers.get("x-should-retry", "").partition(",")[0].strip().lower() == "false",
     )
 
 

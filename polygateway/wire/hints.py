@@ -108,7 +108,7 @@ def _date(text: str) -> float | None:
 
 
 def _decimal(text: str) -> float | None:
-    text = text.strip()
+    text = text.partition(",")[0].strip()  # a header that came twice
     return _finite(float(text)) if _DECIMAL.fullmatch(text) else None
 
 

@@ -8,9 +8,11 @@
 #    is given as ARRAY_END: on Gemini's wire that is the proper end of an answer.
 # 3. What is no object and no array at the place of a value goes to the end of its line, to be
 #    refused by whoever reads it as JSON: an HTML page, a proxy's apology.
-# 4. Brackets are only counted, wherever strings do not hold them: whether they match, and whether
+# 4. A line that ends inside a string damages the value, which JSON forbids: else its end would be
+#    sought in all that follows.
+# 5. Brackets are only counted, wherever strings do not hold them: whether they match, and whether
 #    the rest is JSON, is found when the value is read.
-# 5. Every byte is looked at a fixed number of times, however small the reads, and what is kept
+# 6. Every byte is looked at a fixed number of times, however small the reads, and what is kept
 #    never exceeds ``max_event_bytes`` by more than the last read.
 
 from __future__ import annotations
@@ -34,10 +36,12 @@ _LINE_END = re.compile(rb"[\r\n]")
 # what a pattern could go back to costs many times the bytes that it has passed.
 _BETWEEN = re.compile(rb"[\s,]*+")
 _TO_BRACKET = re.compile(
-    rb'[^"{}\[\]]*+(?:"[^"\\]*+"[^"{}\[\]]*+)*+'  # what is no bracket, and plain strings
+    rb'[^"{}\[\]]*+(?:"[^"\\\r\n]*+"[^"{}\[\]]*+)*+'  # what is no bracket, and plain strings
     rb'(?:(?P<open>[{\[]++)|(?P<close>[}\]]++)|(?P<quote>"))?'
 )
-_TO_QUOTE = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+(?P<quote>")?', re.DOTALL)
+_TO_QUOTE = re.compile(
+    rb'[^"\\\r\n]*+(?:\\.[^"\\\r\n]*+)*+(?:(?P<quote>")|(?P<line_end>[\r\n]))?', re.DOTALL
+)
 
 
 class JSONStream:
@@ -65,7 +69,8 @@ class JSONStream:
         Nothing is decoded until it is asked for: iterate to the end before the next call.
 
         Raises:
-            Malformed: a limit is exceeded, or the bytes are not UTF-8. Nothing can follow.
+            Malformed: a limit is exceeded, a line ends inside a string, or the bytes are not UTF-8.
+                Nothing can follow.
         """
         self._held += data
         while (event := self._next()) is not None:
@@ -119,6 +124,10 @@ class JSONStream:
         # A backslash that ends the read is not passed: what it escapes has not come.
         found = _match(_TO_QUOTE, self._held, self._at)
         self._at = found.end()
+        if found["line_end"]:
+            self._check_size(self._at)
+            at = self._position + self._at - 1
+            raise Malformed(f"a line ends inside a JSON string, at byte {at} of the stream")
         self._in_string = found["quote"] is None
         return not self._in_string
 

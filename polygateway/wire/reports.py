@@ -129,15 +129,17 @@ def _layers(error: JSON) -> Iterator[Mapping[str, JSON]]:
         if not layer:
             return
         yield layer
-        layer = next(filter(None, map(_only_object, _inner(layer))), {})
+        layer = _within(layer)
 
 
-def _inner(layer: Mapping[str, JSON]) -> Iterator[JSON]:
+def _within(layer: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    """Give the error that an error holds; empty if it holds none."""
     for name in ("error", "errors", "detail"):  # the last two: Cloudflare, FastAPI
-        yield layer.get(name)
+        if inner := _only_object(layer.get(name)):
+            return inner
     message = as_text(layer.get("message")).strip()
-    if message.startswith(("{", "[")):  # Gemini's error behind a proxy that makes a text of it
-        yield _parsed(message)
+    # Gemini's error behind a proxy that makes a text of it.
+    return _only_object(_parsed(message)) if message.startswith(("{", "[")) else {}
 
 
 def _only_object(value: JSON) -> Mapping[str, JSON]:

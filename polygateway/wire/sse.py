@@ -9,8 +9,9 @@
 #    replacement character would change the answer in silence (openai-python#2960).
 # 3. An empty line ends an event. An event without data is none (openai-python#2722).
 # 4. One byte order mark before the first line is dropped (openai-python#3819).
-# 5. ``error: ...`` is not of the standard: older llama.cpp servers report their errors so
-#    (coddy-agent#106). It counts as data of an event named ``error``.
+# 5. ``error: {...}`` is not of the standard: older llama.cpp servers report their errors so
+#    (coddy-agent#106). It counts as data of an event named ``error``, unless it is no JSON: then it
+#    is an unknown field, as what a proxy appends in plain text (agenc-core#2492).
 # 6. The lines of an event, with the one being read, may have ``max_event_bytes`` together. What is
 #    kept between reads never exceeds that by more than the last read, and every byte is looked at
 #    a fixed number of times, however small the reads.
@@ -29,6 +30,9 @@ BOM = b"\xef\xbb\xbf"
 """UTF-8's byte order mark."""
 
 _LF = 0x0A
+
+# Of what says an error: an object, or a text.
+_JSON_BEGINS = (b"{", b'"')
 
 
 class Event(NamedTuple):
@@ -151,7 +155,7 @@ class SSEDecoder:
         if name == b"event":
             self._name = value.decode()
             self._size += len(line)
-        elif name == b"data" or (name == b"error" and value):
+        elif name == b"data" or (name == b"error" and value[:1] in _JSON_BEGINS):
             self._add_data(value)
             self._size += len(line)
             if name == b"error":

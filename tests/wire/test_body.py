@@ -36,7 +36,7 @@ def read(
         b"id: 1\ndata: x\n\n",
         b"retry: 1\ndata: x\n\n",
         b": comment\n\ndata: x\n\n",
-        b"error: x\n\n",
+        b"error: a\ndata: x\n\n",
         BOM + b"data: x\n\n",
     ],
 )

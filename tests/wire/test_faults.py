@@ -149,6 +149,7 @@ def quota_failure(*ids: str) -> dict[str, JSON]:
         ),
         (429, {"type": "rate_limit_error", "details": None, "message": "x"}, RateLimited),
         (400, {"details": {"error_code": "organization_on_hold"}}, AuthenticationFailed),
+        (400, {"message": "This organization has been disabled."}, AuthenticationFailed),
         (402, {"type": "billing_error", "message": "x"}, QuotaExhausted),
         (413, {"type": "request_too_large", "message": "x"}, InvalidRequest),
         (504, {"type": "timeout_error", "message": "x"}, ServerError),
@@ -195,6 +196,7 @@ def quota_failure(*ids: str) -> dict[str, JSON]:
         (502, {"code": 502, "metadata": {"error_type": "provider_overloaded"}}, Overloaded),
         (429, {"message": "Rate limit exceeded: free-models-per-day"}, QuotaExhausted),
         (429, {"message": "Rate limit exceeded: free-models-per-min"}, RateLimited),
+        (429, {"message": "You have reached your daily limit."}, QuotaExhausted),
         (400, {"message": "x", "metadata": {"raw": LONG_UPSTREAM}}, ContextLengthExceeded),
         # That gateway's account is not ours.
         (429, {"message": "x", "metadata": {"raw": SPENT_UPSTREAM}}, RateLimited),
@@ -532,7 +534,7 @@ def test_the_wait_comes_from_the_headers_else_from_a_field_else_from_the_text() 
 
 # "true" does not make a class retryable: the SDKs that obey it go on at exhausted accounts.
 @pytest.mark.parametrize(
-    ("value", "is_asked"), [("false", True), (" False ", True), ("true", False), ("", False)]
+    ("value", "is_asked"), [("false", True), (" False , true", True), ("true", False), ("", False)]
 )
 def test_a_provider_can_ask_not_to_be_tried_again(value: str, is_asked: bool) -> None:
     assert refused(503, {"x-should-retry": value}, b"", now_s=0).do_not_retry is is_asked

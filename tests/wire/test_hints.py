@@ -29,6 +29,7 @@ def wait(headers: Mapping[str, str], text: str = "", told_s: float | None = None
         (" 7 ", 7.0),
         ("1.5", 1.5),
         ("10800", 10800.0),
+        ("2, 3", 2.0),  # it came twice
         # The three forms of RFC 9110, section 5.6.7
         ("Sun, 06 Nov 1994 08:49:37 GMT", 7.0),
         ("Sunday, 06-Nov-94 08:49:37 GMT", 7.0),

@@ -55,7 +55,7 @@ STREAMS: list[tuple[bytes, list[str]]] = [
         rb'{"a":"\"}"}{"\\":"\\\\"}{"a":"\\\"}{"}',
         [r'{"a":"\"}"}', r'{"\\":"\\\\"}', r'{"a":"\\\"}{"}'],
     ),
-    (b'{"a":"\xc3\xa9\xf0\x9f\x8c\x8a\xe2\x80\xa8","b":"x\ny"}', ['{"a":"é🌊\u2028","b":"x\ny"}']),
+    (b'{"a":"\xc3\xa9\xf0\x9f\x8c\x8a\xe2\x80\xa8","b":"x\ty"}', ['{"a":"é🌊\u2028","b":"x\ty"}']),
     # What is no JSON is somebody else's affair, and what follows it stays apart.
     (b"{]{}", ["{]", "{}"]),
     (b"}\n{}", ["}", "{}"]),
@@ -182,6 +182,17 @@ def test_bytes_that_are_not_utf8_are_refused_with_their_place(
     cuts = cut_every_way(before + damaged + b"{}")
     for reads in ([before, damaged + b"{}"],) if before.startswith(BOM) else cuts:
         with pytest.raises(Malformed, match=rf"^not UTF-8: .* at byte {place} of the stream$"):
+            read(reads)
+
+
+@pytest.mark.parametrize("cut", [b'{"a', b'{"a":"b', b'{"a":"\\"', b'{"a":[{"b":1},{"'])
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+def test_a_line_that_ends_inside_a_string_does_not_swallow_what_follows(
+    cut: bytes, line_end: bytes, cut_every_way: Cut
+) -> None:
+    before = b"{}\n" + cut
+    for reads in cut_every_way(before + line_end + b"{}\n"):
+        with pytest.raises(Malformed, match=rf"string, at byte {len(before)} of the stream$"):
             read(reads)
 
 

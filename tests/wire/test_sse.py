@@ -64,7 +64,8 @@ STREAMS: dict[str, tuple[bytes, list[tuple[str, str]], int]] = {
     "blank lines are nothing": (b"\n\n\ndata: x\n\n\n\n", [("", "x")], 0),
     "NUL": (b": \0\nid: \0\ndata: \0\n\n", [("", "\0")], 1),
     "error field (coddy-agent#106)": (b'error: {"code":1}\n\n', [("error", '{"code":1}')], 0),
-    "error field over a name": (b"event: x\nerror: y\n\n", [("error", "y")], 0),
+    "error field over a name": (b'event: x\nerror: "y"\n\n', [("error", '"y"')], 0),
+    "error field in plain words (agenc-core#2492)": (b"error: y\ndata: x\n\n", [("", "x")], 0),
     "error field without a value": (b"error\nerror:\nerror: \ndata: x\n\n", [("", "x")], 0),
     "no other line ends (httpx-sse#34, codex-lb#1010)": (
         "data: \u2028 \u2029 \u0085 \v\f\x1c\x1d\x1e|\n\n".encode(),
@@ -139,7 +140,7 @@ def test_what_the_end_cut_is_given_apart(
         (b"data: x\r\n\r\ndata:\xff\r\n\r\n", 16, 1),
         (b"\r\r\rdata: a\r\ndata: \xc3\x28\r\n\r\n", 18, 0),
         (BOM + b"data: a\n\nevent: \xff\n\n", 19, 1),
-        (b"data: a\n\nerror: \xff\n\n", 16, 1),
+        (b"data: a\n\nerror: {\xff\n\n", 17, 1),
         (b": \xff\n: \xff\n\ndata: a\n\ndata: \xed\xa0\x80\n\n", 24, 1),  # a surrogate is no UTF-8
     ],
 )
@@ -251,7 +252,7 @@ def oracle(stream: bytes) -> tuple[list[Event], int]:
             data.append(value)
         elif field == "event":
             name = value
-        elif field == "error" and value:
+        elif field == "error" and value.startswith(("{", '"')):
             name = "error"
             data.append(value)
     return events, comments
@@ -269,6 +270,7 @@ PARTS = [
     "\r\n",
     "\n\n",
     "data: ",
+    "{",
     "x",
     "é🌊",
     "\ufeff",
