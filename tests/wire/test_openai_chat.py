@@ -517,7 +517,7 @@ def test_what_precedes_an_error_is_given_also_out_of_the_same_event() -> None:
         (b"event: error\ndata: gone\n\n", "gone"),
         (b"event: error\ndata: {}\n\n", "{}"),
         (b"event: error\ndata: null\n\n", "null"),
-        (b"error: gone\n\n", "gone"),
+        (b'error: {"message":"gone"}\n\n', "gone"),
         (b'error: {"code":500}\n\n', '{"code":500}'),
     ],
 )
