@@ -363,7 +363,7 @@ async def fail(step: str, error: BaseException, texts: list[str]) -> None:
     async with open_gateway(config(), connect=connect) as gw:
         try:
             await complete(gw)
-        except BaseException as failure:  # noqa: BLE001 - a KeyboardInterrupt is one of them
+        except (Exception, KeyboardInterrupt) as failure:  # noqa: BLE001 - whatever it is
             texts += shown(failure, set())
 
 

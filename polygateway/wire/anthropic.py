@@ -29,7 +29,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
 from ..usage import Usage
@@ -138,8 +138,8 @@ class AnthropicDecoder(EventDecoder):
     """Decodes one reply; see :class:`EventDecoder`."""
 
     dialect = "anthropic"
-    finish_reasons = FINISH_REASONS
-    finish_errors = FINISH_ERRORS
+    finish_reasons: ClassVar[Mapping[str, FinishReason]] = FINISH_REASONS
+    finish_errors: ClassVar[Mapping[str, type[AttemptError]]] = FINISH_ERRORS
 
     def __init__(
         self, *, attempt: int, content_type: str, limits: Limits, source: Mapping[str, JSON]

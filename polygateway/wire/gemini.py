@@ -21,7 +21,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ..errors import AuthenticationFailed, ContentFiltered, InvalidRequest, ServerError
 from ..usage import Usage
@@ -124,9 +124,9 @@ class GeminiDecoder(EventDecoder):
 
     dialect = DIALECT
     streams_json = True
-    end_marks = frozenset({ARRAY_END.data})
-    finish_reasons = FINISH_REASONS
-    finish_errors = FINISH_ERRORS
+    end_marks: ClassVar[frozenset[str]] = frozenset({ARRAY_END.data})
+    finish_reasons: ClassVar[Mapping[str, FinishReason]] = FINISH_REASONS
+    finish_errors: ClassVar[Mapping[str, type[AttemptError]]] = FINISH_ERRORS
 
     def __init__(
         self, *, attempt: int, content_type: str, limits: Limits, source: Mapping[str, JSON]

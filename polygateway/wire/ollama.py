@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ..errors import InvalidRequest
 from ..usage import Usage
@@ -92,8 +92,8 @@ class OllamaDecoder(EventDecoder):
 
     dialect = DIALECT
     streams_json = True
-    finish_reasons = FINISH_REASONS
-    finish_errors = FINISH_ERRORS
+    finish_reasons: ClassVar[Mapping[str, FinishReason]] = FINISH_REASONS
+    finish_errors: ClassVar[Mapping[str, type[AttemptError]]] = FINISH_ERRORS
 
     def take_object(self, value: Mapping[str, JSON], chunks: list[Chunk]) -> None:
         """Take one line."""

@@ -31,7 +31,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ..errors import Overloaded, ServerError
 from .decoder import EventDecoder
@@ -151,9 +151,9 @@ class ChatDecoder(EventDecoder):
     """Decodes one reply; see :class:`EventDecoder`."""
 
     dialect = "openai-chat"
-    end_marks = frozenset({"[DONE]"})
-    finish_reasons = FINISH_REASONS
-    finish_errors = FINISH_ERRORS
+    end_marks: ClassVar[frozenset[str]] = frozenset({"[DONE]"})
+    finish_reasons: ClassVar[Mapping[str, FinishReason]] = FINISH_REASONS
+    finish_errors: ClassVar[Mapping[str, type[AttemptError]]] = FINISH_ERRORS
 
     def __init__(self, *, attempt: int, content_type: str, limits: Limits, base_url: str) -> None:
         super().__init__(attempt=attempt, content_type=content_type, limits=limits)

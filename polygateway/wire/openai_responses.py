@@ -25,7 +25,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
@@ -152,8 +152,8 @@ class ResponsesDecoder(EventDecoder):
     """Decodes one reply; see :class:`EventDecoder`."""
 
     dialect = DIALECT
-    finish_reasons = FINISH_REASONS
-    finish_errors = FINISH_ERRORS
+    finish_reasons: ClassVar[Mapping[str, FinishReason]] = FINISH_REASONS
+    finish_errors: ClassVar[Mapping[str, type[AttemptError]]] = FINISH_ERRORS
 
     def __init__(self, *, attempt: int, content_type: str, limits: Limits, host: str) -> None:
         super().__init__(attempt=attempt, content_type=content_type, limits=limits)
