@@ -144,13 +144,10 @@ class EventDecoder(abc.ABC):
         if not (self._has_ended or self.is_finished):
             self.phase = Phase.OPEN
             return
-        verdict = self._verdict()
-        if self._has_ended and verdict is Verdict.NOTHING:
+        if self._verdict() is Verdict.NOTHING:
             self._violated(f"{excerpt(event.data)} came before any content or finish reason")
-        elif verdict is Verdict.COMPLETE:
-            self.phase = Phase.ENDED if self._has_ended else Phase.FINISHING
         else:
-            self.phase = Phase.OPEN
+            self.phase = Phase.ENDED if self._has_ended else Phase.FINISHING
 
     def _fail(self, fault: Fault) -> None:
         self.phase = Phase.FAILED
@@ -203,9 +200,9 @@ class EventDecoder(abc.ABC):
             Malformed: it cannot be what the wire allows, or the answer would exceed its limit.
         """
 
+    @abc.abstractmethod
     def opaque_parts(self) -> Mapping[str, JSON] | None:
         """Give what only the provider understands of a whole answer; ``None`` if nothing."""
-        return None
 
     def add_text(self, kind: TextKind, piece: str, chunks: list[Chunk]) -> None:
         """Add a piece of text to the answer, unless it is empty.
