@@ -317,7 +317,8 @@ class Attempt:
         if decoder.phase is Phase.FAILED and decoder.fault is not None:
             return self._failed(chunks, self._diagnosis.broken_off(decoder.fault))
         if self._exchange.ended:
-            cut = self._diagnosis.truncated(self.timeline.chunk_count, "the stream ended")
+            count = self.timeline.chunk_count
+            cut = self._diagnosis.truncated(count, "the stream ended", decoder.stray)
             return self._failed(chunks, cut)
         if decoder.phase is Phase.OPEN:
             self.timeline.alive(decoder.keepalives)
@@ -353,9 +354,12 @@ class Attempt:
         if isinstance(error, Overdue) and self._finish_ns is not None:
             self.timeline.waited_ns = self._finish_waited_ns  # the grace is no part of the answer
             return self._ended(chunks, self._finish_ns)
-        fault = decoder.fault if decoder is not None else None
-        chunk_count = self.timeline.chunk_count
-        failure = self._diagnosis.of(error, chunks=chunk_count, fault=fault)
+        failure = self._diagnosis.of(
+            error,
+            chunks=self.timeline.chunk_count,
+            stray="" if decoder is None else decoder.stray,
+            fault=None if decoder is None else decoder.fault,
+        )
         return self._failed(chunks, failure)
 
     def _failed(self, chunks: list[Chunk], failure: Failure) -> Report:

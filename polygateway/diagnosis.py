@@ -87,12 +87,13 @@ class Diagnosis:
 
     # By the network
 
-    def of(self, error: Exception, *, chunks: int, fault: Fault | None) -> Failure:
+    def of(self, error: Exception, *, chunks: int, stray: str, fault: Fault | None) -> Failure:
         """Name what an error of the network means.
 
         Args:
             error: one of :data:`NETWORK_ERRORS`, or what an attempt has been found to end with.
             chunks: content chunks received before.
+            stray: the last line received that belongs to no event; empty if there was none.
             fault: what the decoder made of the end; ``None`` if it found nothing wrong.
         """
         if isinstance(error, AttemptError):
@@ -103,12 +104,14 @@ class Diagnosis:
             return self._silent(chunks)
         if fault is not None and fault.error is not ProtocolViolation:
             return self.broken_off(fault)
-        return self.truncated(chunks, str(error)) if chunks else self._no_answer(error)
+        return self.truncated(chunks, str(error), stray) if chunks else self._no_answer(error)
 
-    def truncated(self, chunks: int, why: str) -> Truncated:
+    def truncated(self, chunks: int, why: str, stray: str) -> Truncated:
         """Name an answer that was cut after so many chunks."""
+        said = f"; it holds {stray!r}, which is no event" if stray else ""
         return self._failure(
-            Truncated, f"cut its answer after {_counted(chunks)}, without its proper end: {why}"
+            Truncated,
+            f"cut its answer after {_counted(chunks)}, without its proper end: {why}{said}",
         )
 
     def _silent(self, chunks: int) -> Failure:

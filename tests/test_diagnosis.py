@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import attrs
 import pytest
 
-from polygateway import Limits, RateLimited, StreamPolicy, Target
+from polygateway import Limits, RateLimited, StreamPolicy, Target, Truncated
 from polygateway.diagnosis import Diagnosis
 from polygateway.net.http import ResponseHead
 from polygateway.route import open_route
+from polygateway.testing import ScriptedProvider, Step, chunk, cut, raw, reset
 from polygateway.wire.faults import refused, reported
+from tests.scenario import NO_RETRY, run_complete
 
 if TYPE_CHECKING:
     import trio
@@ -87,3 +89,24 @@ def test_an_id_of_a_request_is_cut_and_scrubbed(diagnosis: Diagnosis) -> None:
     request_id = diagnosis.request_id or ""
     assert request_id.startswith("***x")
     assert len(request_id) <= 200
+
+
+# What a proxy writes when it loses its provider (agenc-core#2492).
+@pytest.mark.parametrize("end", [[], [cut()], [reset()]])
+@pytest.mark.parametrize(
+    "line", ["upstream connect error: reset", "upstream connect error: reset\n"]
+)
+def test_what_a_proxy_appends_to_a_cut_answer_is_told_with_it(line: str, end: list[Step]) -> None:
+    eu = ScriptedProvider([chunk("Ebb."), raw(line.encode()), *end])
+    failure = run_complete({"eu": eu}, retry=NO_RETRY).failure
+    assert type(failure) is Truncated
+    assert "; it holds 'upstream connect error: reset', which is no event" in str(failure)
+    assert failure.partial is not None
+    assert failure.partial.text == "Ebb."
+
+
+def test_of_an_answer_that_was_only_cut_nothing_else_is_told() -> None:
+    eu = ScriptedProvider([chunk("Ebb."), raw(b"id: 7\nretry: 10\n: x\n\n"), cut()])
+    failure = run_complete({"eu": eu}, retry=NO_RETRY).failure
+    assert type(failure) is Truncated
+    assert "it holds" not in str(failure)

@@ -48,7 +48,8 @@ class Body:
         self._most = limits.max_body_bytes
         self._held = bytearray()  # all of a document, or what came before the kind was known
         self._head = b""  # the same from its first byte that is no white space, while unknown
-        self._stream: SSEDecoder | JSONStream = SSEDecoder(limits.max_event_bytes)
+        self._events = SSEDecoder(limits.max_event_bytes)
+        self._stream: SSEDecoder | JSONStream = self._events
         self._values = JSONStream(limits.max_event_bytes) if streams_json else None
 
     @property
@@ -60,6 +61,11 @@ class Body:
     def keepalives(self) -> int:
         """Comments seen up to now."""
         return self._stream.keepalives
+
+    @property
+    def stray(self) -> str:
+        """The beginning of the last line that belongs to no event; empty if there was none."""
+        return self._events.stray
 
     def feed(self, data: bytes) -> Iterator[Event]:
         """Take the bytes of one read and give the events that they completed.

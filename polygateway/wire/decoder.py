@@ -73,6 +73,11 @@ class EventDecoder(abc.ABC):
         return self._body.keepalives + self._empty_events
 
     @property
+    def stray(self) -> str:
+        """The beginning of the last line that belongs to no event; empty if there was none."""
+        return self._body.stray
+
+    @property
     def form(self) -> ReplyForm:
         """What sort of reply this is, as far as it can be told up to now."""
         return "document" if self._body.is_document else "stream"

@@ -117,6 +117,14 @@ class Decoder(Protocol):
         ...
 
     @property
+    def stray(self) -> str:
+        """The beginning of the last line that belongs to no event; empty if there was none.
+
+        A proxy that loses its provider may write there what happened.
+        """
+        ...
+
+    @property
     def form(self) -> ReplyForm:
         """What sort of reply this is, as far as it can be told up to now."""
         ...

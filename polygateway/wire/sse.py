@@ -15,13 +15,15 @@
 # 6. The lines of an event, with the one being read, may have ``max_event_bytes`` together. What is
 #    kept between reads never exceeds that by more than the last read, and every byte is looked at
 #    a fixed number of times, however small the reads.
-# 7. Comments and unknown fields are skipped undecoded, whatever bytes they hold.
+# 7. Comments and unknown fields are skipped undecoded, whatever bytes they hold. The last line with
+#    an unknown field is kept: what a proxy appends when it loses its provider looks like one
+#    (agenc-core#2492), and says why the answer was cut.
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from .malformed import Malformed
+from .malformed import Malformed, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +32,9 @@ BOM = b"\xef\xbb\xbf"
 """UTF-8's byte order mark."""
 
 _LF = 0x0A
+
+_STANDARD = (b"id", b"retry")  # besides those that have a meaning here
+_STRAY_BYTES = 500
 
 # Of what says an error: an object, or a text.
 _JSON_BEGINS = (b"{", b'"')
@@ -52,6 +57,7 @@ class SSEDecoder:
         self.keepalives: int = 0
         """Comments seen up to now."""
 
+        self._stray = b""
         self._most = max_event_bytes
         self._position = 0  # in the stream, of the first line that is not decoded yet
         self._rest = bytearray()  # the line whose end has not come
@@ -101,6 +107,11 @@ class SSEDecoder:
         except UnicodeDecodeError:
             return None
         return self._end_event()
+
+    @property
+    def stray(self) -> str:
+        """The beginning of the last line that was of no known field; empty if there was none."""
+        return excerpt(self._stray.decode(errors="replace"))
 
     # ---- lines ----------------------------------------------------------------------------------
 
@@ -162,6 +173,8 @@ class SSEDecoder:
                 self._name = "error"
         elif not name:
             self.keepalives += 1
+        elif name not in _STANDARD:
+            self._stray = line[:_STRAY_BYTES]
 
     def _add_data(self, value: bytes) -> None:
         text = value.decode()  # of every line at once, so that an error knows its place

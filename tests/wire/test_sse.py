@@ -291,3 +291,12 @@ def test_any_stream_in_any_reads_decodes_as_the_standard_says(text: str, sizes: 
 def test_a_generator_left_at_the_end_marker_decodes_nothing_after_it() -> None:
     events = SSEDecoder(ROOM).feed(b"data: [DONE]\n\ndata: \xff\n\n")
     assert next(events).data == "[DONE]"
+
+
+def test_the_last_line_of_an_unknown_field_is_kept_and_cut() -> None:
+    decoder = SSEDecoder(100_000)
+    assert list(
+        decoder.feed(b"id: 1\ndata: a\n\nlost\xff: " + b"x" * 10_000 + b"\nretry: 1\n")
+    ) == [Event("", "a")]
+    assert decoder.stray.startswith("lost\ufffd: xxx")
+    assert len(decoder.stray) == 200
