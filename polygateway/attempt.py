@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import attrs
@@ -299,14 +300,14 @@ class Attempt:
 
     async def _read_refusal(self) -> bytes:
         """Give what can be had of an error's body in a short time."""
-        body = bytearray()
+        body = BytesIO()  # which tracebacks do not show: providers echo keys
         self._exchange.deadline_ns = min(now_ns() + _REFUSAL_NS, self._first_by_ns)
         try:
-            while not self._exchange.ended and len(body) < _REFUSAL_BYTES:
-                body += await self._exchange.read()
+            while not self._exchange.ended and body.tell() < _REFUSAL_BYTES:
+                body.write(await self._exchange.read())
         except NETWORK_ERRORS:
             pass
-        return bytes(body[:_REFUSAL_BYTES])
+        return body.getvalue()[:_REFUSAL_BYTES]
 
     # What it means
 

@@ -41,7 +41,7 @@ _REQUEST_ID_HEADERS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-
 
 @attrs.define
 class Diagnosis:
-    """Names the failures of one attempt. No text that it makes holds the target's key."""
+    """Names the failures of one attempt. No text that it makes holds a key of the target's."""
 
     route: Route
     attempt: int
@@ -167,7 +167,7 @@ class Diagnosis:
         )
 
     def _scrubbed(self, text: str) -> str:
-        return text if self.route.key is None else self.route.key.scrub(text)
+        return self.route.scrub(text)
 
 
 def _counted(chunks: int) -> str:

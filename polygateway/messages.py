@@ -103,7 +103,7 @@ class ChatRequest:
     extra: Mapping[str, JSON] = attrs.field(factory=dict[str, JSON], validator=body_fields)
     """Merged into the body as it is, over everything else."""
 
-    headers: Mapping[str, str] = attrs.field(factory=dict[str, str], validator=headers)
+    headers: Mapping[str, str] = attrs.field(factory=dict[str, str], validator=headers, repr=False)
     """Sent besides the target's own."""
 
 

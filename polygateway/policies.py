@@ -94,6 +94,11 @@ def _is_private(base_url: str) -> bool:
         return False
 
 
+def _variable_only(name: str | None) -> str:
+    """Show the name of a variable, unless it may be a key that was put in its place."""
+    return repr(name if name is None or name == name.upper() else "***")
+
+
 def _names_only(values: Mapping[str, object]) -> str:
     """Show a mapping without its values: they may be secrets."""
     return repr(dict.fromkeys(values, "***"))
@@ -113,7 +118,9 @@ class Target:
     """The model's name there."""
 
     api_key_env: str | None = attrs.field(
-        default=None, validator=[attrs.validators.optional(variable), _not_in_clear]
+        default=None,
+        validator=[attrs.validators.optional(variable), _not_in_clear],
+        repr=_variable_only,
     )
     """Name of the environment variable that holds the key. Without it no key is sent."""
 
@@ -262,7 +269,9 @@ class Limits:
     """A reply that is not a stream."""
 
     max_answer_bytes: int = attrs.field(default=16 * _MIB, validator=Number(least=1, whole=True))
-    """Text, reasoning and tool arguments of one answer together."""
+    """Text, reasoning and tool arguments of one answer together, as they are held: one, two or four
+    bytes for each character, whatever the widest one of its text needs.
+    """
 
 
 def _targets(_: object, attribute: attrs.Attribute[T], targets: T) -> None:

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlsplit
 
 import attrs
 
+from ._checks import sounds_like_key
 from ._version import __version__
 from .config import resolve_key
 from .errors import ConfigurationError
@@ -43,11 +44,11 @@ class Route:
 
     def post(self, wire: WireRequest) -> Post:
         """Put a request into the bytes that this target takes."""
-        headers: dict[str, str | Secret] = {
+        headers = {
             "host": self._host(),
             "accept-encoding": "identity",
             "user-agent": f"polygateway/{__version__}",
-            **wire.headers,
+            **{name: _guarded(name, value) for name, value in wire.headers.items()},
             "content-length": str(len(wire.body)),
         }
         return Post(
@@ -55,6 +56,14 @@ class Route:
             headers=[(name.encode("ascii"), value) for name, value in headers.items()],
             body=wire.body,
         )
+
+    def scrub(self, text: str) -> str:
+        """Take out of *text* what is secret of this target: its key, and keys in its headers."""
+        guarded = (_guarded(name, value) for name, value in self.target.headers.items())
+        for secret in (self.key, *guarded):
+            if isinstance(secret, Secret):
+                text = secret.scrub(text)
+        return text
 
     def _host(self) -> str:
         where = self.connections.endpoint
@@ -92,6 +101,18 @@ def open_route(name: str, target: Target, limits: Limits, connect: Connect) -> R
         key=resolve_key(name, target),
         connections=Connections(endpoint, slots=limits.max_connections_per_target, connect=connect),
     )
+
+
+# A shorter value in a header that sounds like a key's is a word or a number.
+_SHORTEST_KEY = 8
+
+
+def _guarded(name: str, value: str | Secret) -> str | Secret:
+    """Make a secret of what stands in a header for keys, without the scheme before it."""
+    if isinstance(value, Secret) or not (sounds_like_key(name) or name.lower() == "cookie"):
+        return value
+    scheme, blank, key = value.rpartition(" ")
+    return Secret(key, prefix=scheme + blank) if len(key) >= _SHORTEST_KEY else value
 
 
 def _base_path(target: Target) -> str:

@@ -314,16 +314,20 @@ def _on(wire: Wire) -> Iterator[tuple[str, Attack]]:
 def _floods(wire: Wire) -> Iterator[tuple[str, Attack]]:
     """Give keep-alives that are never waited for, before and behind content."""
     content = wire.text("Ebb.")
+    body: Bound = "max_body_bytes"
     late, silent = (FirstContentTimeout, "ttft_timeout_s"), (StallTimeout, "stall_timeout_s")
     for name, event in wire.keepalives.items():
         for where, start, (error, says) in (("", b"", late), (", later", content, silent)):
             sent = endless(wire.head + start, event)
             attack = Attack(dialect=wire.dialect, bound="time", error=error, says=says, sent=sent)
+            if event.isspace() and not (wire.beginning or start):
+                # What it will be is not known yet: it is held, and ends at the limit of documents.
+                attack = attrs.evolve(attack, bound=body, error=ProtocolViolation, says=body)
             yield f"{name}{where}", attack
 
 
 CHUNKED = head(f"content-type: {SSE}", "transfer-encoding: chunked")
-_INTERIM = b"HTTP/1.1 102 Wait\r\n\r\n"
+_INTERIM = b"HTTP/1.1 102 Wait\r\nx: " + b"y" * 200 + b"\r\n\r\n"
 _START = b"HTTP/1.1 200 OK\r\n"
 _DOCUMENT = head("content-type: application/json") + b'{"choices": [{"message": {"content": "'
 _TEXT = WIRES["openai-chat"].text("x" * 4000)

@@ -68,6 +68,7 @@ from polygateway.testing import (
     reset,
     run_virtual,
     serve_memory,
+    silence,
     status,
 )
 from polygateway.wire import DIALECTS
@@ -317,6 +318,73 @@ def test_no_dialect_shows_the_key(
     assert not found
 
 
+def with_header(watch: Watch) -> None:
+    """Make a call whose key is in a header of the application's own, which a refusal quotes."""
+    provider = ScriptedProvider(refuses(401, message=f"bad key {KEY}"))
+
+    async def main() -> None:
+        async with serve_memory({"eu": provider}) as network:
+            eu = attrs.evolve(config().targets["eu"], api_key_env=None, headers={"X-Api-Key": KEY})
+            given = attrs.evolve(config(), targets={"eu": eu})
+            async with open_gateway(
+                given, connect=network.connect, instruments=watch.instruments
+            ) as gw:
+                with pytest.raises(GatewayError) as caught:
+                    await complete(gw)
+        watch.texts += (repr(given), *shown(caught.value, set()))
+        assert provider.log[0].request.headers["x-api-key"] == KEY
+
+    run_virtual(main)
+
+
+def test_a_key_in_a_header_is_not_shown_either(logs: Callable[[], str], tmp_path: Path) -> None:
+    watch = Watch(tmp_path)
+    with_header(watch)
+    assert not [text for text in (*watch.everything(), logs()) if betrayed(text)]
+
+
+# ---------------------------------------------------------------- where it goes
+
+OTHER = "sk-other-5e2d8c41f0b7"
+
+
+async def visit(scripts: Mapping[str, Script]) -> Mapping[str, str]:
+    """Make a call to two targets, each with a key of its own; give all headers, by the host."""
+    providers = {name: ScriptedProvider(script) for name, script in scripts.items()}
+    async with serve_memory(providers) as network:
+        eu = config().targets["eu"]
+        us = attrs.evolve(eu, base_url="https://us.invalid/v1", api_key_env="OTHER")
+        given = attrs.evolve(config(), targets={"eu": eu, "us": us}, models={"m": ("eu", "us")})
+        async with open_gateway(given, connect=network.connect) as gw:
+            assert (await complete(gw)).text == "Ebb."
+    return {
+        name: repr([exchange.request for exchange in provider.log])
+        for name, provider in providers.items()
+    }
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_a_key_goes_to_its_own_origin_only_whatever_a_redirect_says(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANARY", KEY)
+    monkeypatch.setenv("OTHER", OTHER)
+    away = [headers({"location": "https://us.invalid/v1/chat/completions"}, status=code)]
+    sent = run_virtual(visit, {"eu": away, "us": answer("Ebb.")})
+    assert KEY in sent["eu"]
+    assert OTHER not in sent["eu"]
+    assert OTHER in sent["us"]
+    assert KEY not in sent["us"]
+
+
+@pytest.mark.parametrize(
+    "base_url", ["http://eu.invalid/v1", "http://10.0.0.7/v1", "http://localhost.invalid"]
+)
+def test_a_key_does_not_cross_a_network_in_clear(base_url: str) -> None:
+    with pytest.raises(ConfigurationError, match="would cross the network in clear"):
+        attrs.evolve(config().targets["eu"], base_url=base_url)
+
+
 # ---------------------------------------------------------------- what the application can do
 
 
@@ -380,7 +448,9 @@ def test_whatever_a_connection_raises_the_key_is_not_shown(
 
 
 async def cancel(after_s: float, texts: list[str]) -> None:
-    provider = ScriptedProvider([hang()], connect_s=1)
+    # Cut off in the connection, in a reply that has not begun, in a refusal that quotes the key.
+    refusal = (silence(0.2), headers(ECHO, status=401), raw(f"bad key {KEY}".encode()), hang())
+    provider = ScriptedProvider(refusal, connect_s=0.2)
     async with (
         serve_memory({"eu": provider}) as network,
         open_gateway(config(), connect=network.connect) as gw,
@@ -393,7 +463,7 @@ async def cancel(after_s: float, texts: list[str]) -> None:
                 raise
 
 
-@pytest.mark.parametrize("after_s", [0, 0.5, 1.5])
+@pytest.mark.parametrize("after_s", [0, 0.1, 0.3, 0.6])
 def test_a_cancelled_call_shows_no_key(after_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CANARY", KEY)
     texts: list[str] = []
@@ -447,11 +517,55 @@ def test_a_configuration_that_is_refused_shows_no_key(name: str) -> None:
     assert not list(filter(betrayed, (str(caught.value), repr(caught.value))))
 
 
-async def open_once(texts: list[str]) -> None:
+async def open_once(texts: list[str], given: Config | Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        async with open_gateway(config()):
+        async with open_gateway(given):
             pass
     texts += shown(caught.value, set())
+
+
+EU = 'models.m = ["eu"]\n[targets.eu]\ndialect = "openai-chat"\nmodel = "m"\n'
+BASE_URL = 'base_url = "https://eu.invalid/v1"\n'
+BARE = "gsk_canary7f3a9b21c4d8e6"
+"""A key that could be the name of a variable."""
+
+FILES: Mapping[str, str] = {
+    "a key in the file": f"{EU}{BASE_URL}api_key = '{KEY}'",
+    "a key in place of its variable": f"{EU}{BASE_URL}api_key_env = '{KEY}'",
+    "a key that could be a variable": f"{EU}{BASE_URL}api_key_env = '{BARE}'",
+    "a key in the address": f"{EU}base_url = 'https://user:{quote(KEY, safe='')}@eu.invalid'",
+    "a key in a header": f"{EU}{BASE_URL}headers.authorization = 'Bearer {KEY} '",
+    "a key as a table": f"{EU}{BASE_URL}[targets.eu.secret]\nkey = '{KEY}'",
+    "a key in a section": f"{EU}{BASE_URL}[hedge]\ntoken = '{KEY}'",
+    "a key without quotes": f"{EU}{BASE_URL}api_key = {KEY}",
+    "a key in a broken line": f"{EU}{BASE_URL}api_key = '{KEY}\n",
+    "a key twice": f"{EU}{BASE_URL}api_key = '{KEY}'\napi_key = '{KEY}'",
+    "a key and no UTF-8": f"{EU}{BASE_URL}api_key = '{KEY}'\nx = '\udcff'",
+    "a key beside another mistake": f"{EU}{BASE_URL}headers.x-api-key = '{KEY}'\nprefill = true",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_refused_shows_no_key_in_any_frame(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(FILES[name].encode("utf-8", "surrogateescape"))
+    texts: list[str] = []
+    run_virtual(open_once, texts, path)
+    assert texts
+    assert not [text for text in texts if betrayed(text) or BARE in text]
+
+
+@pytest.mark.parametrize("name", ["API_KEY", "HEADERS", "BASE_URL", "API_KEY_ENV"])
+def test_a_variable_that_is_refused_shows_no_key_in_any_frame(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(f"{EU}{BASE_URL}", "utf-8")
+    monkeypatch.setenv(f"POLYGATEWAY_TARGETS__EU__{name}", KEY)
+    texts: list[str] = []
+    run_virtual(open_once, texts, path)
+    assert any(f"POLYGATEWAY_TARGETS__EU__{name}" in text for text in texts)
+    assert not list(filter(betrayed, texts))
 
 
 @pytest.mark.parametrize(
@@ -462,7 +576,7 @@ def test_a_key_with_stray_characters_is_refused_and_not_shown(
 ) -> None:
     monkeypatch.setenv("CANARY", key)
     texts: list[str] = []
-    run_virtual(open_once, texts)
+    run_virtual(open_once, texts, config())
     assert any("at position" in text for text in texts)
     assert not list(filter(betrayed, texts))
 

@@ -17,6 +17,7 @@ from polygateway import (
     HedgePolicy,
     RetryPolicy,
     StallTimeout,
+    StreamBroken,
     StreamPolicy,
     Target,
     open_gateway,
@@ -135,3 +136,80 @@ def test_a_connection_that_never_opens_has_a_limit_of_its_own() -> None:
     ended = run_virtual(call, "openai-chat", nothing, 1000.0)
     assert type(ended.error) is ConnectTimeout
     assert abs(ended.took_s - CONNECT_S) <= CLOSE_S
+
+
+def test_interim_responses_do_not_put_off_the_first_content_s_limit() -> None:
+    pieces = itertools.repeat((EVERY_S, b"HTTP/1.1 102 Processing\r\n\r\n"))
+    ended = run_virtual(call, "openai-chat", pieces)
+    assert type(ended.error) is FirstContentTimeout
+    assert abs(ended.took_s - FIRST_S) <= CLOSE_S
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_no_keepalive_puts_off_the_silence_s_limit_of_a_delivered_stream(wire: str) -> None:
+    spoken = WIRES[wire]
+    pieces = itertools.chain(
+        [(0.0, spoken.head), (0.4, spoken.text("Ebb."))],
+        ((EVERY_S, event) for event in itertools.cycle(spoken.keepalives.values())),
+    )
+
+    async def main() -> Ended:
+        async with trio.open_nursery() as nursery:
+
+            async def connect(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Stream:
+                await trio.lowlevel.checkpoint()
+                connection = MemoryConnection()
+                nursery.start_soon(serve, connection, pieces)
+                return connection.client
+
+            async with (
+                open_gateway(config(spoken.dialect), connect=connect) as gw,
+                gw.stream("How is the tide?", model="m") as stream,
+            ):
+                assert (await anext(stream)).text == "Ebb."
+                with pytest.raises(StreamBroken) as caught:
+                    await anext(stream)
+                took_s = trio.current_time()
+            nursery.cancel_scope.cancel()
+        return Ended(caught.value, took_s)
+
+    ended = run_virtual(main)
+    assert type(ended.error.__cause__) is StallTimeout
+    assert abs(ended.took_s - (0.4 + STALL_S)) <= CLOSE_S
+
+
+class Stuck(trio.abc.Stream):
+    """A connection whose other end reads nothing."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await trio.sleep_forever()
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await trio.sleep_forever()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        await trio.sleep_forever()
+
+    async def aclose(self) -> None:
+        self.closed = True
+        await trio.lowlevel.checkpoint()
+
+
+def test_a_request_that_nobody_reads_is_given_up_like_any_silence() -> None:
+    stuck = Stuck()
+
+    async def connect(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Stream:
+        await trio.lowlevel.checkpoint()
+        return stuck
+
+    async def main() -> float:
+        async with open_gateway(config("openai-chat"), connect=connect) as gw:
+            with pytest.raises(FirstContentTimeout):
+                await gw.complete("How is the tide?", model="m")
+        return trio.current_time()
+
+    assert abs(run_virtual(main) - FIRST_S) <= CLOSE_S
+    assert stuck.closed

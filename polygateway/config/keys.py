@@ -22,12 +22,11 @@ def resolve_key(name: str, target: Target) -> Secret | None:
         ConfigurationError: the variable is missing or empty, or what it holds cannot be a key. The
             text says where a stray character stands, and nothing else of the key.
     """
-    variable = target.api_key_env
-    if variable is None:
+    if target.api_key_env is None:
         return None
-    # Never in clear in a frame that raises: tracebacks are shown with their variables.
-    key = Secret(os.environ.get(variable, ""))
-    if flaw := _flaw(key, variable):
+    # No variable of this frame holds a key, nor a name that may be one: tracebacks show them.
+    key = Secret(os.environ.get(target.api_key_env, ""))
+    if flaw := _flaw(key, target.api_key_env):
         raise ConfigurationError(f"target {name!r}: {flaw} (api_key_env)")
     return key
 

@@ -38,6 +38,15 @@ def load_config(config: Config | Mapping[str, object] | str | os.PathLike[str] |
         ConfigurationError: there is no such file, it is no TOML, or something in it is wrong; the
             text has a line for each mistake.
     """
+    try:
+        return _loaded(config)
+    except ConfigurationError as error:
+        failure = error.with_traceback(None)  # whose frames hold all that was read
+    failure.__context__ = None  # likewise
+    raise failure
+
+
+def _loaded(config: Config | Mapping[str, object] | str | os.PathLike[str] | None) -> Config:
     if isinstance(config, Config):
         return config
     if isinstance(config, Mapping):

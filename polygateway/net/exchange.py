@@ -12,7 +12,7 @@ from ..secret import Secret
 from .clock import now_ns
 from .connections import NoSlot
 from .http import ConnectionLost, HTTPViolation
-from .inflate import Inflater
+from .inflate import AT_ONCE, Inflater
 from .stream import Overdue, nothing_read
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Exchange:
         return self._pieces is None and self._connection().body_ended
 
     async def read(self) -> bytes:
-        """Wait for the next bytes of the body, at most 64 KiB; may give none.
+        """Wait for the next bytes of the body, at most 16 KiB; may give none.
 
         If cancelled, nothing is lost: reading may go on, in whatever task.
 
@@ -173,17 +173,20 @@ class Exchange:
             trio.ClosedResourceError: it was closed on our side.
         """
         if self._pieces is not None:
-            # What one read brought can inflate to a thousand times its size. Others get their turn
-            # between its pieces, and the deadline holds.
+            # What one read brought may be much, or inflate to a thousand times its size. Others get
+            # their turn between its pieces, and the deadline holds.
             await trio.lowlevel.checkpoint()
             return self._next_piece(self._pieces)
         connection = self._connection()
         connection.timed.deadline_ns = self.deadline_ns
         data = await connection.read_body()
-        if self._coding in _PLAIN:
+        if self._coding not in _PLAIN:
+            self._inflater = self._inflater or Inflater(self._coding)
+            self._pieces = self._inflater.feed(data, last=connection.body_ended)
+        elif len(data) > AT_ONCE:
+            self._pieces = (data[at : at + AT_ONCE] for at in range(0, len(data), AT_ONCE))
+        else:
             return data
-        self._inflater = self._inflater or Inflater(self._coding)
-        self._pieces = self._inflater.feed(data, last=connection.body_ended)
         return self._next_piece(self._pieces)
 
     def _next_piece(self, pieces: Iterator[bytes]) -> bytes:

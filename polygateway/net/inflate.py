@@ -5,11 +5,15 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
+from ..wire.malformed import excerpt
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Bounds what a few kilobytes can become at once: the worst deflate ratio is about 1030.
-_PIECE = 64 * 1024
+AT_ONCE = 16 * 1024
+"""How many bytes of a body are given at once. What takes them, events of three bytes at worst,
+keeps everybody else waiting meanwhile; and a few kilobytes can inflate to a thousand times as many.
+"""
 
 # Window sizes of zlib.decompressobj: 31 reads gzip, 15 zlib's format, which is what HTTP calls
 # "deflate" (RFC 9110, section 8.4.1.2).
@@ -29,12 +33,13 @@ class Inflater:
 
     def __init__(self, coding: str) -> None:
         if coding not in _WINDOWS:
-            raise CodingError(f"content-encoding {coding!r} was not asked for and is not known")
+            shown = excerpt(coding)
+            raise CodingError(f"content-encoding {shown!r} was not asked for and is not known")
         self._coding = coding
         self._member = zlib.decompressobj(_WINDOWS[coding])
 
     def feed(self, data: bytes, *, last: bool) -> Iterator[bytes]:
-        """Take bytes of the body and give what they mean, in pieces of at most 64 KiB.
+        """Take bytes of the body and give what they mean, in pieces of at most 16 KiB.
 
         Args:
             data: the next bytes.
@@ -50,7 +55,7 @@ class Inflater:
                 self._member = zlib.decompressobj(_WINDOWS[self._coding])
             piece = self._inflate(data)
             data = self._member.unused_data or self._member.unconsumed_tail
-            more = bool(data) or (len(piece) == _PIECE and not self._member.eof)
+            more = bool(data) or (len(piece) == AT_ONCE and not self._member.eof)
             if piece:
                 yield piece
         if last and not self._member.eof:
@@ -58,6 +63,6 @@ class Inflater:
 
     def _inflate(self, data: bytes) -> bytes:
         try:
-            return self._member.decompress(data, _PIECE)
+            return self._member.decompress(data, AT_ONCE)
         except zlib.error as error:
             raise CodingError(f"the {self._coding} body is damaged: {error}") from error

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from io import StringIO
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import attrs
@@ -19,8 +17,10 @@ from ..messages import (
     ToolCallDelta,
 )
 from ..usage import Confidence, Usage
+from .jsontext import footprint, from_json
 from .malformed import Malformed
 from .opaque import KEY
+from .pieces import Pieces, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +61,7 @@ class _Call:
     index: int
     id: str | None = None
     name: str = ""
-    arguments: StringIO = attrs.field(factory=StringIO)
+    arguments: Pieces = attrs.field(factory=Pieces)
     extra: str = ""
     looks_whole: bool = False
     """Whether the arguments end as an object does."""
@@ -75,7 +75,7 @@ class _Call:
     def add(self, id: str, name: str, arguments: str, extra: str) -> None:
         self.id = self.id or id or None
         self.name += name
-        self.arguments.write(arguments)
+        self.arguments.add(arguments)
         self.extra += extra
         if stripped := arguments.rstrip():
             self.looks_whole = stripped.endswith("}")
@@ -95,7 +95,7 @@ class _Call:
         )
 
     def whole(self, *, ended: bool) -> ToolCall:
-        arguments = self.arguments.getvalue()
+        arguments = self.arguments.whole()
         return ToolCall(self.id, self.name, arguments, ended and _is_object(arguments))
 
 
@@ -129,14 +129,13 @@ class Answer:
         self.raw_finish_reason: str | None = None
         """The provider's own word; ``None`` until it came, or when content made it void."""
         self.size: int = 0
-        """Bytes of text, reasoning, refusal and tool calls, and a weight for each call."""
+        """Bytes that text, reasoning, refusal and tool calls take, and a weight for each call."""
 
         self._attempt = attempt
         self._most = max_bytes
         self._opaque = opaque
         self._finish_reason: FinishReason | None = None
-        # Not lists of strings: a million short pieces would cost many times their bytes.
-        self._texts: dict[TextKind, StringIO] = defaultdict(StringIO)
+        self._texts: dict[TextKind, Pieces] = defaultdict(Pieces)
         self._calls: list[_Call] = []
         self._calls_by_key: dict[CallKey, _Call] = {}
 
@@ -148,8 +147,9 @@ class Answer:
         Raises:
             Malformed: the answer would exceed its limit.
         """
-        self._count(piece)
-        self._texts[kind].write(piece)
+        text = self._texts[kind]
+        self._count(text.cost(piece))
+        text.add(piece)
         return Chunk(kind, piece, self._attempt)
 
     def add_call(self, piece: CallPiece) -> Chunk | None:
@@ -162,9 +162,10 @@ class Answer:
         if not (piece.id or piece.is_content or (known and piece.extra)):
             return None
         call = known or _Call(len(self._calls))
-        new = call.lacks(piece)
-        self._count(*new, begins=known is None)
-        call.add(*new)
+        id_, name, arguments, extra = call.lacks(piece)
+        size = call.arguments.cost(arguments) + sum(map(size_of, (id_, name, extra)))
+        self._count(size, begins=known is None)
+        call.add(id_, name, arguments, extra)
         if known is None:
             self._begin(call, piece.key)
         if not piece.is_content:
@@ -182,7 +183,19 @@ class Answer:
         Raises:
             Malformed: the answer would exceed its limit.
         """
-        self._count(*pieces, begins=begins)
+        self._count(sum(map(size_of, pieces)), begins=begins)
+
+    def weigh_json(self, *texts: str, begins: bool = False) -> None:
+        """Count JSON that is kept elsewhere, by what it takes when it is read in the end.
+
+        Args:
+            texts: what only the provider understands, written as JSON.
+            begins: as for :meth:`weigh`.
+
+        Raises:
+            Malformed: the answer would exceed its limit.
+        """
+        self._count(sum(size_of(text) + footprint(text) for text in texts), begins=begins)
 
     def identify(self, *, id: str, model: str) -> None:
         """Keep the first id and the first model name that are not empty."""
@@ -191,8 +204,9 @@ class Answer:
 
     def count_tokens(self, usage: Usage) -> None:
         """Take what *usage* knows; the last figure of each kind stands, nothing is summed."""
-        known = attrs.asdict(usage, filter=lambda _, value: value is not None)
-        self.usage = attrs.evolve(self.usage, **known)
+        if usage.is_known:
+            known = attrs.asdict(usage, filter=lambda _, value: value is not None)
+            self.usage = attrs.evolve(self.usage, **known)
 
     def finish(self, raw: str, reason: FinishReason) -> None:
         """Note why the model stopped; the first reason stands until :meth:`reopen`."""
@@ -204,8 +218,8 @@ class Answer:
         """Forget the finish reason: content followed it."""
         self.raw_finish_reason = self._finish_reason = None
 
-    def _count(self, *pieces: str, begins: bool = False) -> None:
-        size = self.size + begins * _BEGINNING + sum(map(_utf8_length, pieces))
+    def _count(self, more: int, *, begins: bool = False) -> None:
+        size = self.size + begins * _BEGINNING + more
         if size > self._most:
             raise Malformed(f"the answer has over {self._most} bytes (limits.max_answer_bytes)")
         self.size = size
@@ -248,7 +262,7 @@ class Answer:
 
     def text(self, kind: TextKind) -> str:
         """Give all pieces of *kind* as one."""
-        return self._texts[kind].getvalue()
+        return self._texts[kind].whole()
 
     def calls(self, *, ended: bool) -> tuple[ToolCall, ...]:
         """Give the tool calls.
@@ -265,7 +279,7 @@ class Answer:
     def arguments(self, key: CallKey) -> str:
         """Give the arguments of the call that has *key*, as far as they came."""
         call = self._calls_by_key.get(key)
-        return "" if call is None else call.arguments.getvalue()
+        return "" if call is None else call.arguments.whole()
 
     def completion(
         self,
@@ -286,10 +300,12 @@ class Answer:
             ended: whether the answer ended properly; tool calls are complete only then.
         """
         calls = self.calls(ended=ended)
+        text, refusal = self.text("text"), self.text("refusal")
+        opaque = self._opaque() if ended else None
         return Completion(
-            text=self.text("text"),
+            text=text,
             reasoning=self.text("reasoning"),
-            refusal=self.text("refusal"),
+            refusal=refusal,
             tool_calls=calls,
             finish_reason=self.finish_reason,
             raw_finish_reason=self.raw_finish_reason,
@@ -299,21 +315,23 @@ class Answer:
             id=self.id,
             request_id=request_id,
             headers=headers,
-            message=self._message(calls, self._opaque() if ended else None),
+            message=_message(text, refusal, calls, opaque),
             stats=stats,
         )
 
-    def _message(self, calls: tuple[ToolCall, ...], opaque: Mapping[str, JSON] | None) -> Message:
-        text, refusal = self.text("text"), self.text("refusal")
-        message: dict[str, JSON] = {"role": "assistant", "content": text}
-        if refusal:
-            message["refusal"] = refusal
-        if calls:
-            message["content"] = text or None
-            message["tool_calls"] = [_as_message(call) for call in calls]
-        if opaque is not None:
-            message[KEY] = opaque
-        return message
+
+def _message(
+    text: str, refusal: str, calls: Sequence[ToolCall], opaque: Mapping[str, JSON] | None
+) -> Message:
+    message: dict[str, JSON] = {"role": "assistant", "content": text}
+    if refusal:
+        message["refusal"] = refusal
+    if calls:
+        message["content"] = text or None
+        message["tool_calls"] = [_as_message(call) for call in calls]
+    if opaque is not None:
+        message[KEY] = opaque
+    return message
 
 
 def _as_message(call: ToolCall) -> dict[str, JSON]:
@@ -325,11 +343,6 @@ def _as_message(call: ToolCall) -> dict[str, JSON]:
 def _is_object(arguments: str) -> bool:
     """Tell whether *arguments* can be given to a function: nothing at all means no arguments."""
     try:
-        return not arguments.strip() or isinstance(json.loads(arguments), dict)
-    except (ValueError, RecursionError):
+        return not arguments.strip() or isinstance(from_json(arguments), dict)
+    except Malformed:
         return False
-
-
-def _utf8_length(text: str) -> int:
-    # JSON's escapes can bring halves of surrogate pairs.
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -177,7 +177,7 @@ class Blocks:
     def _keep(self, block: Block, fields: Mapping[str, JSON]) -> None:
         if fields:
             line = f"{as_json(fields)}\n"
-            self._answer.weigh(line)
+            self._answer.weigh_json(line)
             block.rest.write(line)
 
     # ---- what goes back -------------------------------------------------------------------------

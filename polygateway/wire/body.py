@@ -102,8 +102,9 @@ class Body:
             if self._head:
                 raise self._neither()
             return None
+        held, self._held = self._held, bytearray()  # not held while its values are
         try:
-            return Event("", self._held.decode().removeprefix("\ufeff"))
+            return Event("", held.decode().removeprefix("\ufeff"))
         except UnicodeDecodeError as error:
             raise Malformed(f"not UTF-8: {error.reason} at byte {error.start}") from None
 
@@ -132,6 +133,6 @@ class Body:
         head = self._head.removeprefix(BOM).lstrip()
         text = head[:_EXCERPT_BYTES].decode(errors="replace")
         return Malformed(
-            f"neither a stream of events nor JSON, but {self._content_type or 'untyped'}:"
+            f"neither a stream of events nor JSON, but {excerpt(self._content_type) or 'untyped'}:"
             f" {excerpt(text)!r}"
         )

@@ -71,7 +71,7 @@ class WireRequest:
     path: str
     """To be appended to the path of the target's ``base_url``, query included."""
 
-    headers: Mapping[str, str | Secret]
+    headers: Mapping[str, str | Secret] = attrs.field(repr=False)
     """Names in lower case. Content type, whatever the dialect authenticates with, and the user's
     own over them.
     """

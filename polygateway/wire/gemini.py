@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ..errors import AuthenticationFailed, ContentFiltered, InvalidRequest, ServerError
 from ..usage import Usage
+from .choices import Choices
 from .decoder import EventDecoder
 from .dialect import Fault
 from .gemini_calls import Calls
@@ -132,7 +133,7 @@ class GeminiDecoder(EventDecoder):
         self, *, attempt: int, content_type: str, limits: Limits, source: Mapping[str, JSON]
     ) -> None:
         super().__init__(attempt=attempt, content_type=content_type, limits=limits)
-        self._finished: dict[int, bool] = {}  # by index, of every candidate that appeared
+        self._candidates = Choices()
         self._calls = Calls(lambda: self.answer.weigh(begins=True))
         self._kept = KeptParts(self.answer, source)
         self._candidate_tokens: int | None = None
@@ -141,12 +142,12 @@ class GeminiDecoder(EventDecoder):
     @property
     def form(self) -> ReplyForm:
         """What sort of reply this is, as far as it can be told up to now."""
-        return "choices" if len(self._finished) > 1 else super().form
+        return "choices" if len(self._candidates) > 1 else super().form
 
     @property
     def is_finished(self) -> bool:
         """Whether every candidate that appeared has a finish reason."""
-        return bool(self._finished) and all(self._finished.values())
+        return self._candidates.all_finished
 
     def opaque_parts(self) -> Mapping[str, JSON] | None:
         """Give what only the provider understands of a whole answer; ``None`` if nothing."""
@@ -172,19 +173,19 @@ class GeminiDecoder(EventDecoder):
         parts = as_objects(as_object(candidate.get("content")).get("parts"))
         if index:
             pieces = list(map(_content_of, parts))
-            self.pass_over(*pieces, begins=index not in self._finished)
-            is_finished = self._finished.get(index, False) and not any(pieces)
+            self.pass_over(*pieces, begins=index not in self._candidates)
+            is_finished = self._candidates.is_finished(index) and not any(pieces)
         else:
             for part in parts:
                 self._take_part(part, chunks)
             is_finished = self.answer.raw_finish_reason is not None
-        self._finished[index] = is_finished
+        self._candidates.mark(index, finished=is_finished)
         reason = as_text(candidate.get("finishReason"))
         if reason and reason not in _NOT_SAID:
             self._finish(index, reason, as_text(candidate.get("finishMessage")), chunks)
 
     def _finish(self, index: int, reason: str, said: str, chunks: list[Chunk]) -> None:
-        self._finished[index] = True
+        self._candidates.mark(index, finished=True)
         if index:
             self.check_finish(reason, said)
         else:

@@ -111,7 +111,7 @@ class KeptParts:
             Malformed: the answer would exceed its limit.
         """
         text = Halves().take(None, as_json(part))
-        self._answer.weigh(text, begins=True)
+        self._answer.weigh_json(text, begins=True)
         self._parts.append(text)
         self._is_needed = True
 

@@ -17,6 +17,13 @@ from .malformed import Malformed, excerpt
 if TYPE_CHECKING:
     from ..messages import JSON
 
+# What values take in memory besides their characters, roughly (CPython on 64 bits): an object with
+# a member, an array, a value in either, a string. Hostile JSON takes thirty times its length.
+_OBJECT, _ARRAY, _VALUE, _STRING = 184, 64, 36, 52
+_MOST_MIB = 24
+# Shorter texts cannot take so much, and are not even counted.
+_CERTAINLY_SMALL = _MOST_MIB * 1024 * 1024 // 32
+
 # JSON's numbers have no bound, but floats do, and so does what figures are stored in.
 _UNCOUNTABLE = 2**63
 
@@ -106,13 +113,26 @@ def from_json(text: str) -> JSON:
     which servers written in Python send as probabilities.
 
     Raises:
-        Malformed: it is not JSON; with an excerpt.
+        Malformed: it is not JSON; with an excerpt. Or its values would take over 24 MiB of memory.
     """
+    if len(text) > _CERTAINLY_SMALL and footprint(text) > _MOST_MIB * 1024 * 1024:
+        raise Malformed(f"JSON with so many values that they would take over {_MOST_MIB} MiB")
     try:
         return cast("JSON", json.loads(text))
     # RecursionError: thousands of brackets are no JSON that anybody means.
     except (ValueError, RecursionError) as error:
         raise Malformed(f"not JSON ({error}): {excerpt(text)!r}") from error
+
+
+def footprint(text: str) -> int:
+    """Estimate how many bytes the values of *text* take, their characters apart."""
+    strings = max(0, text.count('"') // 2 - text.count(":"))  # without the names, which are shared
+    return (
+        text.count("{") * _OBJECT
+        + text.count("[") * _ARRAY
+        + text.count(",") * _VALUE
+        + strings * _STRING
+    )
 
 
 def as_object(value: JSON) -> Mapping[str, JSON]:

@@ -34,6 +34,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from ..errors import Overloaded, ServerError
+from .choices import Choices
 from .decoder import EventDecoder
 from .faults import error_in
 from .jsontext import as_count, as_json, as_object, as_objects, as_text, to_json
@@ -158,7 +159,7 @@ class ChatDecoder(EventDecoder):
     def __init__(self, *, attempt: int, content_type: str, limits: Limits, base_url: str) -> None:
         super().__init__(attempt=attempt, content_type=content_type, limits=limits)
         self._base_url = base_url
-        self._finished: dict[int, bool] = {}  # by index, of every choice that appeared
+        self._choices = Choices()
         self._kept = Kept(self.answer)
         self._has_deltas = False
         self._in_thought = False  # the last content was a thought of Gemini's
@@ -166,13 +167,13 @@ class ChatDecoder(EventDecoder):
     @property
     def form(self) -> ReplyForm:
         """What sort of reply this is, as far as it can be told up to now."""
-        return "choices" if len(self._finished) > 1 else super().form
+        return "choices" if len(self._choices) > 1 else super().form
 
     @property
     def is_finished(self) -> bool:
         """Whether every choice that appeared has a finish reason, or one has and no more come."""
-        finished = self._finished.values()
-        return any(finished) and (self._has_ended or all(finished))
+        choices = self._choices
+        return choices.all_finished or (self._has_ended and choices.any_finished)
 
     def opaque_parts(self) -> Mapping[str, JSON] | None:
         """Give what only the provider understands of a whole answer; ``None`` if nothing."""
@@ -200,7 +201,7 @@ class ChatDecoder(EventDecoder):
             self._take_reason(index, reason, as_text(choice.get("native_finish_reason")))
 
     def _take_reason(self, index: int, reason: str, native: str) -> None:
-        self._finished[index] = True
+        self._choices.mark(index, finished=True)
         word, _, detail = reason.partition(": ")  # Gemini: "content_filter: RECITATION"
         if index == 0:
             self.answer.finish(reason, FINISH_REASONS.get(word, "other"))
@@ -216,9 +217,9 @@ class ChatDecoder(EventDecoder):
     def _take_delta(self, index: int, delta: Mapping[str, JSON], chunks: list[Chunk]) -> None:
         texts = texts_in(delta, after_thought=self._in_thought and index == 0)
         calls = calls_in(delta)
-        begins = index not in self._finished
+        begins = index not in self._choices
         if begins or texts or any(piece.is_content for piece in calls):
-            self._finished[index] = False
+            self._choices.mark(index, finished=False)
         if index > 0:
             pieces = [text for _, text in texts]
             pieces += [text for piece in calls for text in (piece.name, piece.arguments)]

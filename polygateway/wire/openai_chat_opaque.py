@@ -172,7 +172,7 @@ class _Blocks:
 
     def _take_whole(self, piece: Mapping[str, JSON]) -> None:
         written = as_json(piece)
-        self._answer.weigh(written, begins=True)
+        self._answer.weigh_json(written, begins=True)
         self._blocks.append(written)
 
     def _take_fragment(

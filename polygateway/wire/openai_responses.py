@@ -349,7 +349,7 @@ class ResponsesDecoder(EventDecoder):
             is_glued = not (self._ended_line or piece.startswith("\n"))
             gap = "\n\n" if is_glued and paragraph != self._paragraph else ""
             self._paragraph, self._ended_line = paragraph, piece.endswith("\n")
-        self.add_text(kind, f"{gap}{piece}", chunks)
+        self.add_text(kind, gap + piece, chunks)
         self._given[kind].add(piece)
 
     def _give_call(

@@ -39,6 +39,9 @@ Part: TypeAlias = tuple[TextKind, int]
 """A kind of text, and a position among the item's parts."""
 
 
+_AT_ONCE = 64 * 1024  # characters that are copied, so that a large text is not
+
+
 @attrs.define
 class Given:
     """How much of a text the application has been given."""
@@ -49,10 +52,14 @@ class Given:
     def add(self, piece: str) -> None:
         """Note that *piece* has been given."""
         self.length += len(piece)
-        self.checksum = crc32(piece.encode("utf-8", "surrogatepass"), self.checksum)
+        for at in range(0, len(piece), _AT_ONCE):
+            part = piece[at : at + _AT_ONCE].encode("utf-8", "surrogatepass")
+            self.checksum = crc32(part, self.checksum)
 
     def rest(self, texts: Sequence[str]) -> Sequence[str]:
         """Give for each of *texts*, which together are the whole, what is missing of it."""
+        if not self.length:
+            return texts
         beginning = Given()
         beginning.add("".join(texts)[: self.length])
         if beginning != self:
@@ -266,7 +273,7 @@ class Output:
         is_reference = whole.type == "reasoning" and not (is_stored or _has_content(value))
         if is_reference or _has_halves(whole.raw):
             return
-        self._answer.weigh(whole.raw, whole.call_id, whole.phase, begins=bool(self._wholes))
+        self._answer.weigh_json(whole.raw, whole.call_id, whole.phase, begins=bool(self._wholes))
         self._wholes.append(whole)
 
     def items(self) -> Sequence[Mapping[str, JSON]] | None:

@@ -85,9 +85,14 @@ def poisoned(value: object, *, secret: bool = False) -> object:
 
 def poisoned_table(table: dict[str, object], *, secret: bool = False) -> dict[str, object]:
     return {
-        name: poisoned(inner, secret=secret or any(part in name for part in SECRET_PARTS))
+        name: poisoned(inner, secret=secret or may_hold_a_key(name))
         for name, inner in table.items()
     }
+
+
+def may_hold_a_key(name: str) -> bool:
+    # "tokens" are counted: no key is called so.
+    return any(part in name.replace("tokens", "") for part in SECRET_PARTS)
 
 
 @settings(deadline=None, max_examples=150)

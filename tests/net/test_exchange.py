@@ -535,7 +535,22 @@ def test_a_bomb_comes_in_bounded_pieces() -> None:
         while not exchange.ended:
             sizes.append(len(await exchange.read()))
         assert sum(sizes) == 10_000_000
-        assert max(sizes) == 64 * 1024
+        assert max(sizes) == 16 * 1024
+
+    run(main)
+
+
+def test_much_of_a_plain_body_comes_in_the_same_pieces() -> None:
+    async def main(nursery: trio.Nursery) -> None:
+        body = bytes(range(256)) * 240
+        house = House(nursery, serving(coded(b"", body)))
+        exchange = await house.opened()
+        pieces: list[bytes] = []
+        while not exchange.ended:
+            pieces.append(await exchange.read())
+        assert b"".join(pieces) == body
+        assert max(map(len, pieces)) == 16 * 1024
+        assert len({arrived for _, arrived in house.reads}) == 1  # they came at once
 
     run(main)
 

@@ -4,7 +4,9 @@ import enum
 import gc
 import importlib
 import inspect
+import logging
 import sys
+import traceback
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ import polygateway.net
 from polygateway.net.clock import now_ns
 from polygateway.net.http import HTTPConnection
 from polygateway.net.stream import TimedStream
+from polygateway.secret import Secret
 from polygateway.testing import run_virtual
 from tests.net.wires import (
     HEADERS,
@@ -117,6 +120,7 @@ def test_the_private_names_that_are_used_exist(net: Net) -> None:
     assert isinstance(connection, net.base)
     for name, parameters in (
         ("_receive_event", ["self", "timeout"]),
+        ("_receive_response_headers", ["self", "request"]),
         ("_response_closed", ["self"]),
     ):
         method = vars(net.base)[name]
@@ -169,6 +173,71 @@ def test_the_request_is_sent_as_it_was_given(net: Net) -> None:
         return request
 
     assert run_virtual(main) == b"POST /v1 HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\n{}"
+
+
+KEY = "sk-canary-0123456789"
+WITH_KEY = (
+    *HEADERS,
+    (b"authorization", Secret(KEY).after("Bearer ")),
+    (b"cookie", Secret("crumb-0123")),
+)
+
+
+def test_secrets_are_sent_in_clear(net: Net) -> None:
+    async def main() -> bytes:
+        client, server = wire()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(net.connection(client).post, b"/v1", WITH_KEY, b"{}")
+            request = await requested(server)
+            nursery.cancel_scope.cancel()
+        return request
+
+    assert run_virtual(main) == (
+        b"POST /v1 HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n"
+        b"authorization: Bearer sk-canary-0123456789\r\ncookie: crumb-0123\r\n\r\n{}"
+    )
+
+
+class Defective(ClientEnd):
+    """Fails in a way that nobody expects."""
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        raise RuntimeError(f"cannot send {data!r}")
+
+
+def test_no_variable_of_a_traceback_holds_a_secret_in_clear(net: Net) -> None:
+    async def main() -> str:
+        inner, _ = memory_stream_pair()
+        with pytest.raises(RuntimeError) as caught:
+            await net.connection(Defective(inner)).post(b"/v1", WITH_KEY, b"{}")
+        told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+        return "".join(told.format())
+
+    shown = run_virtual(main)
+    assert "bytes with secrets" in shown
+    assert "Secret('***')" in shown
+    assert "sk-canary" not in shown
+    assert "crumb" not in shown
+
+
+ECHO = b"HTTP/1.1 200 OK\r\nx-sent: Bearer sk-canary-0123456789\r\nx-more: a%2fcrumb-0123\r\n"
+
+
+def test_what_a_response_s_head_echoes_of_secrets_is_masked_and_not_logged(
+    net: Net, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> ResponseHead:
+        client, server = wire()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(replied, server, ECHO + b"content-length: 2\r\n\r\nok")
+            return await net.connection(client).post(b"/v1", WITH_KEY, b"{}")
+
+    with caplog.at_level(logging.DEBUG):
+        headers = run_virtual(main).headers
+    assert headers["x-sent"] == "Bearer ***"
+    assert headers["x-more"] == "a%2f***"
+    assert "receive_response_headers.complete" in caplog.text  # the library tells what it does
+    assert "sk-canary" not in caplog.text
 
 
 def test_a_reply_to_a_request_that_could_not_be_sent_is_read(net: Net) -> None:
@@ -285,6 +354,32 @@ def test_interim_responses_without_end_do_not_postpone_the_deadline(net: Net) ->
     run_virtual(main)
 
 
+def test_interim_responses_may_not_take_more_than_a_mebibyte(net: Net) -> None:
+    async def main() -> None:
+        client, server = wire()
+        connection = net.connection(client)
+        async with trio.open_nursery() as nursery:
+            interim = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n" * 1000
+            nursery.start_soon(partial(replied, server, *[interim] * 100, every_s=0.01))
+            with pytest.raises(net.violation, match="over 1024 KiB of interim responses"):
+                await posted(connection)
+            nursery.cancel_scope.cancel()
+        assert connection.timed.received <= 1024 * 1024 + 64 * 1024
+        assert client.closed
+
+    run_virtual(main)
+
+
+def test_a_header_that_comes_again_and_again_takes_no_time(net: Net) -> None:
+    async def main() -> ResponseHead:
+        client, server = wire()
+        again = b"x:y\r\n" * 16_000
+        await server.send_all(b"HTTP/1.1 200 OK\r\n" + again + b"content-length: 0\r\n\r\n")
+        return await posted(net.connection(client))
+
+    assert run_virtual(main).headers["x"] == ", ".join("y" * 16_000)
+
+
 @pytest.mark.parametrize(
     "head",
     [
@@ -371,6 +466,50 @@ def test_a_read_gives_what_one_read_of_the_socket_brought(net: Net) -> None:
         ]
 
     run_virtual(main)
+
+
+async def count_turns(turns: list[int]) -> None:
+    while True:
+        turns.append(1)
+        await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("count", [499, 500, 501, 1000, 10_000])
+def test_others_have_their_turn_while_a_read_of_many_chunks_is_taken(net: Net, count: int) -> None:
+    async def main() -> tuple[list[int], int]:
+        client, server = wire()
+        connection = net.connection(client)
+        await server.send_all(CHUNKED + b"1\r\nx\r\n" * count + b"0\r\n\r\n")
+        await posted(connection)
+        got: list[int] = []
+        turns: list[int] = []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count_turns, turns)
+            while not connection.body_ended:
+                got.append(len(await connection.read_body()))
+            nursery.cancel_scope.cancel()
+        return got, len(turns)
+
+    got, turns = run_virtual(main)
+    assert sum(got) == count
+    assert max(got) <= 500
+    assert turns >= count // 500 - 1
+
+
+def test_a_read_of_many_chunks_that_is_cancelled_loses_nothing(net: Net) -> None:
+    async def main() -> bytes:
+        client, server = wire()
+        connection = net.connection(client)
+        pieces = b"".join(b"3\r\n%03d\r\n" % n for n in range(999))
+        await server.send_all(CHUNKED + pieces + b"0\r\n\r\n")
+        await posted(connection)
+        body = await connection.read_body()
+        with trio.move_on_after(0) as scope:
+            await connection.read_body()
+        assert scope.cancelled_caught
+        return body + await body_of(connection)
+
+    assert run_virtual(main) == b"".join(b"%03d" % n for n in range(999))
 
 
 def test_the_last_bytes_and_the_end_come_together(net: Net) -> None:
@@ -502,6 +641,19 @@ def test_garbage_instead_of_a_response_is_a_violation_at_once(net: Net, garbage:
             with pytest.raises(net.violation):
                 await posted(connection)
         assert client.closed
+
+    run_virtual(main, limit_s=10)
+
+
+def test_what_is_wrong_with_a_head_is_told_in_few_words(net: Net) -> None:
+    async def main() -> None:
+        client, server = wire()
+        async with trio.open_nursery() as nursery:
+            head = b"HTTP/1.1 200 OK\r\n" + b"no colon" * 5000 + b"\r\n\r\n"
+            nursery.start_soon(replied, server, head)
+            with pytest.raises(net.violation, match="illegal header line") as caught:
+                await posted(net.connection(client))
+        assert len(str(caught.value)) <= 200
 
     run_virtual(main, limit_s=10)
 

@@ -8,12 +8,13 @@ from functools import partial
 import httpcore
 import pytest
 import trio
-from trio.testing import lockstep_stream_pair, wait_all_tasks_blocked
+from trio.testing import lockstep_stream_pair, memory_stream_pair, wait_all_tasks_blocked
 
 from polygateway.net.clock import now_ns
 from polygateway.net.stream import Overdue, TimedStream
+from polygateway.secret import Secret
 from polygateway.testing import run_virtual
-from tests.net.wires import SECOND, Authority, sockets, wire
+from tests.net.wires import SECOND, Authority, ClientEnd, sockets, wire
 
 Stamps = list[tuple[float, float]]
 
@@ -550,5 +551,45 @@ def test_a_stream_without_a_close_of_its_own_is_closed_without_waiting(
             timed.close()
         assert stream.closed == (2 if stapled else 1)
         await trio.sleep(1)  # the task and its scopes are as they were
+
+    run_virtual(main)
+
+
+# ---------------------------------------------------------------- secrets
+
+
+class Recorder(ClientEnd):
+    """Keeps what it was given to send, as it was given."""
+
+    def __init__(self) -> None:
+        super().__init__(memory_stream_pair()[0])
+        self.given: list[bytes | bytearray | memoryview] = []
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        self.given.append(data)
+
+
+def test_a_secret_takes_the_place_of_its_mark_in_the_next_write_only() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        timed = TimedStream(recorder)
+        timed.secrets = {b"<0>": Secret("sk-canary"), b"<1>": Secret("crumb")}
+        await timed.write(b"")
+        await timed.write(b"a: <0>, b: <1>, c: <0>")
+        await timed.write(b"<0>")
+        assert recorder.given == [b"a: sk-canary, b: crumb, c: sk-canary", b"<0>"]
+
+    run_virtual(main)
+
+
+def test_what_is_sent_with_secrets_is_never_shown() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        timed = TimedStream(recorder)
+        timed.secrets = {b"<0>": Secret("sk-canary")}
+        await timed.write(b"a: <0>")
+        (sent,) = recorder.given
+        assert isinstance(sent, bytes)
+        assert f"{sent!r} {sent!s} {[sent]}".count("<12 bytes with secrets>") == 3
 
     run_virtual(main)

@@ -256,18 +256,25 @@ def test_an_empty_answer_invents_nothing(stats: CallStats) -> None:
 # ---- the limit ----------------------------------------------------------------------------------
 
 
-def test_the_size_counts_utf8_bytes_of_what_is_kept() -> None:
+def test_the_size_counts_the_memory_of_what_is_kept() -> None:
     collected = answer()
-    collected.add_text("text", "é波🌊")
-    assert collected.size == 2 + 3 + 4
-    collected.add_text("reasoning", "abc")
+    collected.add_text("text", "é")
+    assert collected.size == 1
+    # Python holds every character of a text in as many bytes as its widest one needs.
+    collected.add_text("text", "波")
+    assert collected.size == 2 + 2
+    collected.add_text("text", "🌊")
+    assert collected.size == 4 + 4 + 4
+    collected.add_text("text", "a")
+    assert collected.size == 16
+    collected.add_text("reasoning", "ab")
     collected.add_text("refusal", "\ud83c")  # half of a pair that JSON's escapes cut
-    assert collected.size == 9 + 3 + 3
+    assert collected.size == 16 + 2 + 2
     collected.add_call(CallPiece(0, "id", "name", "{}"))
     # A call costs memory however short it is: each weighs 512 bytes more.
-    assert collected.size == 15 + 512 + 2 + 4 + 2
+    assert collected.size == 20 + 512 + 2 + 4 + 2
     collected.add_call(CallPiece(0, "id", "name", "{}"))  # repeated: kept once (litellm#8990)
-    assert collected.size == 535 + 2
+    assert collected.size == 540 + 2
 
 
 def test_calls_of_a_byte_each_cannot_fill_the_memory() -> None:

@@ -514,9 +514,9 @@ def test_the_answer_is_the_first_candidate_s_and_the_others_are_counted() -> Non
     assert (reply.form, reply.content_events) == ("choices", 2)
     size = reply.answer.size
     reply.feed(said(text("bcd"), thought("é"), index=1))
-    assert (reply.content_events, reply.answer.size) == (3, size + 5)
+    assert (reply.content_events, reply.answer.size) == (3, size + 4)
     reply.feed(said(index=2))
-    assert reply.answer.size > size + 5 + 100
+    assert reply.answer.size > size + 4 + 100
     assert (reply.answer.text("text"), reply.answer.calls(ended=True)) == ("a", ())
 
 

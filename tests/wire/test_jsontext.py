@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import tracemalloc
 from collections import UserDict, UserList
 from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, cast
@@ -17,6 +18,7 @@ from polygateway.wire.jsontext import (
     as_object,
     as_objects,
     as_text,
+    footprint,
     from_json,
     to_json,
 )
@@ -214,3 +216,49 @@ def test_an_excerpt_is_cut_and_can_be_printed() -> None:
     assert excerpt("a\ud83c") == "a "
     assert excerpt("a\n\x1b[31mb") == "a  [31mb"  # it must not move a terminal's cursor
     assert len(excerpt("x" * 1000)) == 200
+
+
+# ---- memory -------------------------------------------------------------------------------------
+
+DENSE = {
+    "arrays": "[],",
+    "objects": '{"":0},',
+    "objects in arrays": "[{}],",
+    "strings": '"ab",',
+    "numbers": "999,",
+    "small numbers": "0,",
+}
+LARGE = 1024 * 1024
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_the_memory_of_values_is_not_far_from_what_is_estimated(name: str) -> None:
+    text = f"[{DENSE[name] * 20_000}0]"
+    tracemalloc.start()
+    try:
+        value = from_json(text)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(value, list)
+    assert len(value) == 20_001
+    assert taken / 1.5 < footprint(text) < taken * 6
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_values_that_would_take_many_times_their_text_are_refused(name: str) -> None:
+    with pytest.raises(Malformed, match="take over 24 MiB"):
+        from_json(f"[{DENSE[name] * (8 * LARGE // len(DENSE[name]))}0]")
+
+
+def test_a_long_text_is_read_however_long_it_is() -> None:
+    prose = "The tide turns, and turns again; who counts it? " * (8 * LARGE // 48)
+    assert from_json(json.dumps({"text": prose})) == {"text": prose}
+
+
+def test_the_probabilities_of_a_long_answer_are_read() -> None:
+    # Five alternatives for each of 5,000 tokens: what the last event of a Responses stream holds.
+    one = {"token": " tide", "logprob": -0.123456, "bytes": [32, 116, 105, 100, 101]}
+    text = json.dumps({"logprobs": [{**one, "top_logprobs": [one] * 5}] * 5000})
+    assert len(text) > 2 * LARGE
+    assert isinstance(from_json(text), dict)

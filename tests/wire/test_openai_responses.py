@@ -871,7 +871,7 @@ def test_a_long_name_counts_but_for_the_first() -> None:
 
 
 def test_what_is_kept_to_go_back_counts() -> None:
-    reply = decoder(limits=Limits(max_answer_bytes=1000))
+    reply = decoder(limits=Limits(max_answer_bytes=2000))
     phases: list[Phase] = []
     for n in range(2):
         reply.feed(done(reasoning(encrypted_content="x" * 800), n))
@@ -881,7 +881,7 @@ def test_what_is_kept_to_go_back_counts() -> None:
 
 def test_the_final_response_does_not_count_again_what_is_kept_already() -> None:
     item = reasoning(encrypted_content="x" * 600)
-    reply = decoder(limits=Limits(max_answer_bytes=1500))
+    reply = decoder(limits=Limits(max_answer_bytes=2500))
     reply.feed(done(item, 0) + done(message("a"), 1) + completed(item, message("a")))
     assert reply.phase is Phase.ENDED
 
