@@ -35,9 +35,10 @@ from urllib.parse import urlsplit
 from ..usage import Usage
 from .answer import CallPiece
 from .anthropic_blocks import Blocks
-from .anthropic_request import fields_of, source_of
+from .anthropic_request import fields_of
 from .decoder import EventDecoder
 from .jsontext import as_count, as_json, as_object, as_objects, as_text, to_json
+from .opaque import source_of
 from .posting import check_extra, post_json
 
 if TYPE_CHECKING:

@@ -32,7 +32,6 @@ from .request_reader import Reader, unsayable
 
 if TYPE_CHECKING:
     from ..messages import ChatRequest
-    from ..policies import Target
 
 Block: TypeAlias = Mapping[str, JSON]
 
@@ -47,11 +46,6 @@ models that think (hermes-agent#3426); a server that has less to give refuses it
 
 _READER = Reader(DIALECT, marks=("cache_control",))
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]")
-
-
-def source_of(target: Target) -> Mapping[str, JSON]:
-    """Say where the blocks of an answer come from, and alone can go back to."""
-    return {"base_url": target.base_url.rstrip("/"), "model": target.model}
 
 
 def fields_of(

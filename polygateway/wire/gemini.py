@@ -30,10 +30,11 @@ from .decoder import EventDecoder
 from .dialect import Fault
 from .gemini_calls import Calls
 from .gemini_parts import SIGNATURE, KeptParts, signature_in
-from .gemini_request import DIALECT, fields_of, path_of, source_of
+from .gemini_request import DIALECT, fields_of, path_of
 from .json_stream import ARRAY_END
 from .jsontext import as_count, as_json, as_object, as_objects, as_text, to_json
 from .malformed import excerpt
+from .opaque import source_of
 from .posting import check_extra, post_json
 
 if TYPE_CHECKING:

@@ -73,11 +73,6 @@ def path_of(target: Target) -> str:
     return f"{version}/{quote(model, safe='/@')}:streamGenerateContent?alt=sse"
 
 
-def source_of(target: Target) -> Mapping[str, JSON]:
-    """Say where the parts of an answer come from, and alone can go back to."""
-    return {"base_url": target.base_url.rstrip("/"), "model": target.model}
-
-
 def fields_of(
     request: ChatRequest, source: Mapping[str, JSON]
 ) -> tuple[dict[str, JSON], Sequence[str]]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..messages import Message
+    from ..policies import Target
 
 KEY = "opaque"
 """Where a message holds it."""
@@ -38,6 +39,11 @@ class Opaque:
 def label(dialect: str, parts: Mapping[str, JSON]) -> Mapping[str, JSON]:
     """Give the value for :data:`KEY`: *parts*, and whose they are."""
     return {"dialect": dialect, **parts}
+
+
+def source_of(target: Target) -> Mapping[str, JSON]:
+    """Say where an answer comes from whose opaque parts hold for that model and address alone."""
+    return {"base_url": target.base_url.rstrip("/"), "model": target.model}
 
 
 def opaque_in(message: Message, place: str) -> Opaque | None:
