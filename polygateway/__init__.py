@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .aggregates import Distribution, GatewayStats, ModelStats, TargetStats
+    from .aggregates import Cohort, Distribution, GatewayStats, ModelStats, TargetStats
     from .errors import (
         AttemptError,
         AuthenticationFailed,
@@ -48,10 +48,11 @@ if TYPE_CHECKING:
         RetryPolicy,
         StreamPolicy,
         Target,
+        WeightedTarget,
     )
     from .request import CallOptions, Prompt
     from .response import CompletionStream
-    from .stats import AttemptStats, CallStats, Stall, Waste
+    from .stats import AttemptStats, CallStats, Seam, Stall, Waste
     from .usage import Usage
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "CallOptions",
     "CallStats",
     "Chunk",
+    "Cohort",
     "Completion",
     "CompletionStream",
     "Config",
@@ -89,6 +91,7 @@ __all__ = [
     "QuotaExhausted",
     "RateLimited",
     "RetryPolicy",
+    "Seam",
     "ServerError",
     "Stall",
     "StallTimeout",
@@ -101,6 +104,7 @@ __all__ = [
     "Truncated",
     "Usage",
     "Waste",
+    "WeightedTarget",
     "__version__",
     "open_gateway",
 ]

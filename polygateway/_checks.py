@@ -8,19 +8,19 @@ cannot be a secret.
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import math
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import TypeVar, cast
+from typing import TypeGuard, TypeVar, cast
+from urllib.parse import urlsplit
 
 import attrs
 
 from .errors import ConfigurationError
 
 T = TypeVar("T")
-
-NOT_AVAILABLE = "is not available in this version of polygateway"
 
 # RFC 9110, sections 5.6.2 (token) and 5.5 (field value: no blanks around it). Its obsolete
 # characters above ASCII are left out: servers disagree on what they mean.
@@ -32,6 +32,10 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _VERSION = re.compile(r"[A-Za-z0-9.-]+")
 
+# Visible ASCII without query and fragment. urlsplit alone is too kind: it drops line breaks, and
+# does not tell an empty query from none.
+_URL_CHARACTERS = re.compile(r"[^?#\\\x00-\x20\x7f-\U0010ffff]+")
+
 # What the connection itself decides; a second value would contradict the first.
 _OWN_HEADERS = frozenset(
     {"accept-encoding", "connection", "content-length", "host", "transfer-encoding"}
@@ -42,7 +46,7 @@ _OWN_BODY_FIELDS = ("messages", "model", "n", "stream")
 
 # "tokens", in the plural, are counts.
 _KEY_LIKE = re.compile(r"key|token(?!s)|secret|passw|pwd|auth|credential|bearer", re.IGNORECASE)
-_FREE_FORM = re.compile(r"headers|extra|base_url", re.IGNORECASE)
+_FREE_FORM = re.compile(r"headers|extra|prefill|base_url|proxy", re.IGNORECASE)
 
 # What TOML lets stand without quotes in a dotted name.
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -51,10 +55,15 @@ _SHOWN_CHARACTERS = 60
 _SHOWN_BITS = 64
 
 
-def dotted(*names: object) -> str:
-    """Write a setting's place as TOML does."""
-    parts = map(str, names)
-    return ".".join(part if _BARE.fullmatch(part) else repr(part) for part in parts)
+def dotted(*names: str | int) -> str:
+    """Write a setting's place as TOML does, and a position in a list in brackets."""
+    return "".join(map(_step, names)).removeprefix(".")
+
+
+def _step(name: str | int) -> str:
+    if isinstance(name, int):
+        return f"[{name}]"
+    return f".{name if _BARE.fullmatch(name) else repr(name)}"
 
 
 def sounds_like_key(name: str) -> bool:
@@ -127,12 +136,11 @@ class Number:
     least: float = -math.inf
     most: float = sys.float_info.max
     whole: bool = False
-    later: Sequence[str] = ()
-    """Words that will be understood in a later version, and are refused by name until then."""
+    words: Sequence[str] = ()
+    """What may stand instead of a number."""
 
     def __call__(self, _: object, attribute: attrs.Attribute[T], value: T) -> None:
-        refuse_later(attribute, self.later, value)
-        if not self._fits(value):
+        if not self._fits(value) and not (isinstance(value, str) and value in self.words):
             raise ConfigurationError(wrong(attribute.name, self._wanted(), value))
 
     def _fits(self, value: object) -> bool:
@@ -155,7 +163,8 @@ class Number:
             if bound != unbounded
         ]
         number = "a whole number" if self.whole else "a number"
-        return " ".join([number, *filter(None, [" and ".join(bounds)])])
+        numbers = " ".join([number, *filter(None, [" and ".join(bounds)])])
+        return " or ".join([numbers, *map(repr, self.words)])
 
 
 @attrs.frozen
@@ -163,11 +172,8 @@ class OneOf:
     """One of a fixed set of words."""
 
     words: Sequence[str]
-    later: Sequence[str] = ()
-    """As in :class:`Number`."""
 
     def __call__(self, _: object, attribute: attrs.Attribute[T], value: T) -> None:
-        refuse_later(attribute, self.later, value)
         if value not in self.words:
             wanted = " or ".join(map(repr, self.words))
             raise ConfigurationError(wrong(attribute.name, wanted, value))
@@ -182,16 +188,6 @@ class Instance:
     def __call__(self, _: object, attribute: attrs.Attribute[T], value: T) -> None:
         if not isinstance(value, self.of):
             raise ConfigurationError(wrong(attribute.name, f"a {self.of.__name__}", value))
-
-
-def refuse_later(attribute: attrs.Attribute[T], later: Sequence[str], value: object) -> None:
-    """Refuse a value whose feature this version does not have.
-
-    Raises:
-        ConfigurationError: *value* is one of *later*.
-    """
-    if isinstance(value, str) and value in later:
-        raise ConfigurationError(f"{attribute.name} = {value!r} {NOT_AVAILABLE}")
 
 
 def flag(_: object, attribute: attrs.Attribute[T], value: T) -> None:
@@ -218,6 +214,46 @@ def version(_: object, attribute: attrs.Attribute[T], value: T) -> None:
     if not isinstance(value, str) or not _VERSION.fullmatch(value):
         wanted = "a version: letters, digits, points and hyphens"
         raise ConfigurationError(wrong(attribute.name, wanted, value))
+
+
+def base_url(_: object, attribute: attrs.Attribute[T], value: T) -> None:
+    """Accept a URL that paths can be put behind."""
+    if not _is_url(value):
+        wanted = "like https://host/path, without query, fragment, login or blanks"
+        raise ConfigurationError(wrong(attribute.name, wanted, value))
+
+
+def is_proxy_url(value: object) -> TypeGuard[str]:
+    """Tell whether *value* names a proxy, and no login."""
+    return _is_url(value) and urlsplit(value).scheme == "http" and urlsplit(value).path in {"", "/"}
+
+
+def _is_url(value: object) -> TypeGuard[str]:
+    if not isinstance(value, str):
+        return False
+    try:
+        url = urlsplit(value)
+        return (
+            bool(_URL_CHARACTERS.fullmatch(value))
+            and url.scheme in {"http", "https"}
+            and bool((url.hostname or "").encode("idna"))
+            and "@" not in url.netloc
+            and url.port != 0
+        )
+    except ValueError:
+        return False
+
+
+def is_private(url: str) -> bool:
+    """Tell whether what is sent to *url* can be read by nobody on the way."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme == "https" or host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def headers(_: object, attribute: attrs.Attribute[T], value: T) -> None:

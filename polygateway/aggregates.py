@@ -10,7 +10,7 @@ from math import isqrt, ldexp
 import attrs
 
 from .instrument import CallOutcome
-from .stats import AttemptKind, Outcome, RefusalReason
+from .stats import AttemptKind, Outcome, RefusalReason, Standing
 
 SCALE = 5
 BUCKETS_PER_DOUBLING = 1 << SCALE
@@ -233,6 +233,30 @@ class Aggregate:
 class TargetStats(Aggregate):
     """How one target behaved, whatever model it was asked for."""
 
+    standing: Standing
+    """What is held of it at the moment of the snapshot."""
+
+    after_s: float | None
+    """What ``hedge.after_s = "auto"`` has learned: seconds; ``None`` until it has seen enough."""
+
+
+@attrs.frozen(kw_only=True)
+class Cohort:
+    """What those calls got that were treated alike, since the gateway was opened.
+
+    Calls that their callers left are in none: how they would have ended is not known.
+    """
+
+    calls: int
+    failed: int
+    """How many of them failed."""
+
+    total_ms: Distribution
+    """From the application's call to the end of the answer, of those that came whole."""
+
+    ttft_ms: Distribution
+    """From the application's call to the first content, of the same."""
+
 
 @attrs.frozen(kw_only=True)
 class ModelStats(Aggregate):
@@ -247,6 +271,16 @@ class ModelStats(Aggregate):
     budget_level: float
     """Tokens that the model's purse holds for hedges and retries, at the moment of the snapshot:
     at most ``hedge.budget_burst``, and below 0 after failovers that could not be refused.
+    """
+
+    hedged: Cohort
+    """The calls that could be hedged, whether they were or not: all but those of the holdout, and
+    those with ``hedge.enabled = false``.
+    """
+
+    holdout: Cohort
+    """The calls that ``hedge.holdout`` kept from being hedged. Chance alone chose them, so what
+    sets them apart from ``hedged`` is what hedging does.
     """
 
 

@@ -121,11 +121,15 @@ class _AttemptFailure(GatewayError):
 
 
 _NOT_TRIED: dict[RefusalReason, str] = {
+    "breaker": "not retried: the targets that are left are failing",
     "budget": "not retried: the model's purse is empty (hedge.budget_ratio, hedge.budget_burst)",
     "deadline": "not retried: the call's deadline comes first (deadline_s)",
     "max_attempts": "not hedged: enough attempts (hedge.max_attempts)",
     "max_retries": "not retried: enough retries (retry.max_retries)",
     "no_target": "not retried: no target is left that may be tried (retry.retry_after_max_s)",
+    "rate_limited": "not retried: the targets that are left asked us to wait (retry_after_max_s)",
+    "throttled": "not retried: most attempts of the model fail",
+    "token_budget": "not hedged: enough was wasted in this hour (hedge.budget_tokens_per_hour)",
 }
 
 

@@ -8,7 +8,15 @@ from typing import Literal, Protocol
 import attrs
 
 from .errors import GatewayError
-from .stats import AttemptKind, AttemptStats, CallStats, HedgeReason, RefusalReason, Stall
+from .stats import (
+    AttemptKind,
+    AttemptStats,
+    CallStats,
+    HedgeReason,
+    RefusalReason,
+    Seam,
+    Stall,
+)
 from .trace import Trace
 from .usage import Usage
 
@@ -64,7 +72,16 @@ class Instrument:
         """Learn that a hedge was due and did not start."""
 
     def committed(self, event: Committed) -> None:
-        """Learn that a race was decided. The losers have ended before."""
+        """Learn that a race was decided. The losers have ended before.
+
+        A stream that recovers may be decided again, for another attempt each time.
+        """
+
+    def seam_made(self, event: SeamMade) -> None:
+        """Learn that an attempt took over what another had delivered in part.
+
+        It was committed before, and has something to deliver now.
+        """
 
     def attempt_ended(self, event: AttemptEnded) -> None:
         """Learn that an attempt came to its end, whatever end."""
@@ -192,14 +209,28 @@ class Committed:
 
 
 @attrs.frozen(kw_only=True)
+class SeamMade:
+    """An attempt took over a stream that another had delivered in part."""
+
+    call: int
+    at_ns: int
+    seam: Seam
+    """Where, and what becomes of what was delivered before."""
+
+    def tell(self, instrument: Instrument) -> None:
+        """See :meth:`Event.tell`."""
+        instrument.seam_made(self)
+
+
+@attrs.frozen(kw_only=True)
 class AttemptEnded:
     """An attempt came to its end."""
 
     call: int
     at_ns: int
     stats: AttemptStats
-    """Its record. What it wasted is estimated, and why nothing was tried after it is known, only
-    when the call has ended.
+    """Its record. Whether it was in vain, what that cost, and why nothing was tried after it, is
+    known for good only when the call has ended.
     """
 
     trace: Trace | None

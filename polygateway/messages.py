@@ -14,7 +14,7 @@ from attrs.validators import optional
 
 from ._checks import Number, as_list, as_table, body_fields, headers, text, wrong
 from .errors import ConfigurationError
-from .stats import CallStats
+from .stats import CallStats, Seam, SeamKind
 from .usage import Usage
 
 T = TypeVar("T")
@@ -106,6 +106,11 @@ class ChatRequest:
     headers: Mapping[str, str] = attrs.field(factory=dict[str, str], validator=headers, repr=False)
     """Sent besides the target's own."""
 
+    prefix: str = ""
+    """The beginning of the answer, which the model shall go on with; empty for none. Only for
+    targets with ``prefill``.
+    """
+
 
 @attrs.frozen
 class ToolCallDelta:
@@ -127,7 +132,8 @@ class Chunk:
 
     kind: ChunkKind
     """``text``, ``reasoning``, ``refusal`` and ``tool_call`` are content. ``seam``: what was
-    delivered before came from another attempt. ``end``: the answer is whole.
+    delivered before came from another attempt; its ``seam_kind`` says what becomes of it. ``end``:
+    the answer is whole.
     """
 
     delta: str
@@ -138,6 +144,11 @@ class Chunk:
 
     tool_call: ToolCallDelta | None = None
     """Only with kind ``tool_call``."""
+
+    seam_kind: SeamKind | None = None
+    """Only with kind ``seam``. ``restart``: discard all that was delivered before. ``continue``:
+    keep it, what follows goes on from there.
+    """
 
     @property
     def text(self) -> str:
@@ -197,3 +208,8 @@ class Completion:
 
     stats: CallStats
     """Where the time went."""
+
+    @property
+    def seams(self) -> Sequence[Seam]:
+        """Where another attempt took over what had been delivered in part; mostly empty."""
+        return self.stats.seams

@@ -6,92 +6,92 @@ Durations are seconds unless the name says otherwise. Every class raises
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeVar, get_args
 from urllib.parse import urlsplit
 
 import attrs
 
 from ._checks import (
-    NOT_AVAILABLE,
     Instance,
     Number,
     OneOf,
-    as_list,
     as_table,
+    base_url,
     body_fields,
     dotted,
     flag,
     headers,
-    nearest,
+    is_private,
+    is_proxy_url,
     refuse_all,
     text,
     variable,
     version,
     wrong,
 )
+from ._models import models_mistakes, name_mistakes
 from .errors import ConfigurationError
 from .messages import JSON
 
 T = TypeVar("T")
 
 Winner = Literal["first-delivered", "first-complete"]
+Recovery = Literal["raise", "restart", "continue", "continue-or-restart"]
+
+Auto = Literal["auto"]
+"""Learned from what the target did lately."""
+
+DIRECT = "direct"
+"""A target's ``proxy`` that means none."""
 
 _MIB = 1024 * 1024
 
 # Of durations: a millisecond is less than any network can keep, 30 years are as good as never, and
 # between them every one is a whole number of nanoseconds that differs from 0.
-_SILENCE = Number(least=1e-3, most=1e9, later=("auto",))
+_SILENCE = Number(least=1e-3, most=1e9, words=("auto",))
 _LIMIT = Number(least=1e-3, most=1e9)
 _WAIT = Number(least=0, most=1e9)
 
 DialectName = Literal["openai-chat", "openai-responses", "anthropic", "gemini", "ollama"]
 
-# Visible ASCII without query and fragment. urlsplit alone is too kind: it drops line breaks, and
-# does not tell an empty query from none.
-_URL_CHARACTERS = re.compile(r"[^?#\\\x00-\x20\x7f-\U0010ffff]+")
-
-
-def _base_url(_: object, attribute: attrs.Attribute[T], value: T) -> None:
-    if not isinstance(value, str) or not _is_url(value):
-        wanted = "like https://host/path, without query, fragment, login or blanks"
-        raise ConfigurationError(wrong(attribute.name, wanted, value))
-
-
-def _is_url(value: str) -> bool:
-    try:
-        url = urlsplit(value)
-        return (
-            bool(_URL_CHARACTERS.fullmatch(value))
-            and url.scheme in {"http", "https"}
-            and bool((url.hostname or "").encode("idna"))
-            and "@" not in url.netloc
-            and url.port != 0
-        )
-    except ValueError:
-        return False
-
 
 def _not_in_clear(target: Target, attribute: attrs.Attribute[T], name: T) -> None:
-    if name is not None and not _is_private(target.base_url):
+    if name is not None and not is_private(target.base_url):
         raise ConfigurationError(
             f"{attribute.name}: the key would cross the network in clear;"
             " base_url must be https, or http to a loopback host"
         )
 
 
-def _is_private(base_url: str) -> bool:
-    """Tell whether what is sent to *base_url* can be read by nobody on the way."""
-    url = urlsplit(base_url)
-    host = url.hostname or ""
-    if url.scheme == "https" or host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _only_with_certificate(target: Target, attribute: attrs.Attribute[T], name: T) -> None:
+    if name is not None and target.client_cert_file is None:
+        raise ConfigurationError(f"{attribute.name} is of no use without client_cert_file")
+
+
+def _proxy(target: Target, attribute: attrs.Attribute[T], value: T) -> None:
+    if value == DIRECT:
+        return
+    if not is_proxy_url(value):
+        wanted = f"like http://host:port, without login or path, or {DIRECT!r}"
+        raise ConfigurationError(wrong(attribute.name, wanted, value))
+    in_clear = urlsplit(target.base_url).scheme == "http"
+    if in_clear and target.api_key_env is not None and not is_private(value):
+        raise ConfigurationError(
+            f"{attribute.name}: the key would reach the proxy in clear; base_url must be https"
+        )
+
+
+def _prefill(target: Target, attribute: attrs.Attribute[T], value: T) -> None:
+    if not isinstance(value, bool):
+        if not as_table(value):
+            wanted = "true, false or a table that is not empty"
+            raise ConfigurationError(wrong(attribute.name, wanted, value))
+        body_fields(target, attribute, value)
+    if value and target.dialect == "openai-responses":
+        raise ConfigurationError(
+            f"{attribute.name}: with {target.dialect} an answer that was begun cannot be continued"
+        )
 
 
 def _variable_only(name: str | None) -> str:
@@ -99,9 +99,10 @@ def _variable_only(name: str | None) -> str:
     return repr(name if name is None or name == name.upper() else "***")
 
 
-def _names_only(values: Mapping[str, object]) -> str:
+def _names_only(value: object) -> str:
     """Show a mapping without its values: they may be secrets."""
-    return repr(dict.fromkeys(values, "***"))
+    table = as_table(value)
+    return repr(value if table is None else dict.fromkeys(table, "***"))
 
 
 @attrs.frozen(kw_only=True)
@@ -111,7 +112,7 @@ class Target:
     dialect: DialectName = attrs.field(validator=OneOf(get_args(DialectName)))
     """The wire that it speaks."""
 
-    base_url: str = attrs.field(validator=_base_url)
+    base_url: str = attrs.field(validator=base_url)
     """As the provider's own SDK takes it: OpenAI's with the ``/v1``, the others' without."""
 
     model: str = attrs.field(validator=text)
@@ -136,6 +137,35 @@ class Target:
 
     ca_file: str | None = attrs.field(default=None, validator=attrs.validators.optional(text))
     """A PEM file of the authorities to trust instead of the system's."""
+
+    client_cert_file: str | None = attrs.field(
+        default=None, validator=attrs.validators.optional(text)
+    )
+    """A PEM file with the certificate to show to servers that ask for one, and the chain to its
+    authority.
+    """
+
+    client_key_file: str | None = attrs.field(
+        default=None, validator=[attrs.validators.optional(text), _only_with_certificate]
+    )
+    """A PEM file with that certificate's private key, not encrypted. ``None``: it is in
+    ``client_cert_file``.
+    """
+
+    proxy: str | None = attrs.field(default=None, validator=attrs.validators.optional(_proxy))
+    """The HTTP proxy that is asked for a tunnel, like ``http://host:3128``, or ``direct`` for none.
+    ``None``: of an https target, what ``HTTPS_PROXY`` and ``NO_PROXY`` say; of an http one, none. A
+    login stands in ``HTTPS_PROXY`` only: a file never holds a password.
+    """
+
+    prefill: bool | Mapping[str, JSON] = attrs.field(
+        default=False, validator=_prefill, repr=_names_only
+    )
+    """Whether the model there goes on with an answer that has been begun, so that
+    ``stream.recovery = "continue"`` may use it; ``openai-responses`` has no way to ask for that. A
+    table means yes, and is merged into the body of such requests: vLLM wants
+    ``{ continue_final_message = true, add_generation_prompt = false }``.
+    """
 
     api_version: str | None = attrs.field(
         default=None, validator=attrs.validators.optional(version)
@@ -164,17 +194,21 @@ class HedgePolicy:
     enabled: bool = attrs.field(default=True, validator=flag)
     """Whether anything is hedged at all."""
 
-    after_s: float = attrs.field(default=5.0, validator=_SILENCE)
+    after_s: float | Auto = attrs.field(default="auto", validator=_SILENCE)
     """Hedge when an attempt has brought no content for so long after its start.
 
-    About three times the usual time to first content (median 1.6 s): 3.0 would hedge 15 % of all
-    calls, and the purse would then refuse a third of the rescues that matter more.
+    ``auto``: what 95 % of the target's first contents take at most, but no less than three times
+    their median, from 0.5 to 30 s, once 60 of its attempts have been seen; 5.0 before. With the
+    usual median of 1.6 s, 3.0 would hedge 15 % of all calls, and the purse would then refuse a
+    third of the rescues that matter more.
     """
 
-    stall_after_s: float = attrs.field(default=5.0, validator=_SILENCE)
+    stall_after_s: float | Auto = attrs.field(default=5.0, validator=_SILENCE)
     """Hedge when the content of an attempt has stopped for so long.
 
-    Harmless pauses are shorter (median 0.8 s), stalls are longer (median 55 s).
+    Harmless pauses are shorter (median 0.8 s), stalls are longer (median 55 s). ``auto``: from 2 to
+    10 s, as soon as half of the target's silences that lasted so long went on for longer than a
+    new start would cost; 5.0 before enough of them have been seen.
     """
 
     max_attempts: int = attrs.field(default=3, validator=Number(least=1, most=5, whole=True))
@@ -198,10 +232,23 @@ class HedgePolicy:
     budget_burst: float = attrs.field(default=10.0, validator=Number(least=0, most=1e9))
     """What the purse holds at most, and at the start."""
 
+    budget_tokens_per_hour: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(Number(least=0, whole=True))
+    )
+    """How many tokens of the provider's, prompts included, the hedges of each model may waste in an
+    hour. None starts when so many are wasted; what those that already run waste comes on top.
+    ``None``: any number.
+    """
+
+    holdout: float = attrs.field(default=0.0, validator=Number(least=0, most=1))
+    """Share of the calls, drawn at random, that is never hedged, so that :meth:`Gateway.stats` can
+    tell what hedging does from what would have happened without. From 0 to 1.
+    """
+
 
 @attrs.frozen(kw_only=True)
 class StreamPolicy:
-    """How long an attempt may take, and what is counted as a stall."""
+    """How long an attempt may take, what is counted as a stall, and what a broken stream does."""
 
     connect_timeout_s: float = attrs.field(default=10.0, validator=_LIMIT)
     """To open a connection, TLS included."""
@@ -215,10 +262,20 @@ class StreamPolicy:
     stall_threshold_ms: float = attrs.field(default=2000.0, validator=Number(least=1e-6, most=1e12))
     """A gap of at least so many milliseconds is a stall in the figures. It triggers nothing."""
 
-    recovery: Literal["raise"] = attrs.field(
-        default="raise", validator=OneOf(("raise",), ("restart", "continue"))
-    )
-    """What a delivered stream does when it breaks: raise :class:`StreamBroken`."""
+    recovery: Recovery = attrs.field(default="raise", validator=OneOf(get_args(Recovery)))
+    """What :meth:`Gateway.stream` does when the answer breaks, or falls silent for
+    ``hedge.stall_after_s``, after content was delivered. ``raise``: nothing for a silence, and
+    :class:`StreamBroken` for a break. ``restart``: another attempt begins anew, and a chunk of kind
+    ``seam`` tells the application to discard what it has. ``continue``: another attempt goes on
+    where this one stopped, at a target with ``prefill``, and a seam marks the place; where that
+    cannot be, as ``raise``. ``continue-or-restart``: where it cannot be, as ``restart``.
+    """
+
+    hold_back_s: float = attrs.field(default=0.0, validator=_WAIT)
+    """:meth:`Gateway.stream` delivers nothing until content comes so long after the attempt's first
+    one, so that a stall in between can still be raced. The end of the answer delivers it in any
+    case.
+    """
 
 
 def _not_under_base(policy: RetryPolicy, attribute: attrs.Attribute[float], most: float) -> None:
@@ -262,6 +319,16 @@ class Limits:
     admission_timeout_s: float = attrs.field(default=30.0, validator=_LIMIT)
     """How long an attempt waits for a connection slot."""
 
+    idle_timeout_s: float = attrs.field(default=50.0, validator=_WAIT)
+    """A connection that has been idle for so long is not used again: load balancers close those,
+    the usual ones after 60 s or more. 0: none is ever used again.
+    """
+
+    connection_lifetime_s: float = attrs.field(default=600.0, validator=_LIMIT)
+    """A connection that has been open for so long is not used again, so that a change of its host's
+    addresses is noticed.
+    """
+
     max_event_bytes: int = attrs.field(default=8 * _MIB, validator=Number(least=1, whole=True))
     """One line or event of a stream. Images come inline as base64 in a single event."""
 
@@ -286,48 +353,36 @@ def _targets_mistakes(place: str, targets: object) -> Iterator[str]:
     for name, target in table.items():
         yield from name_mistakes(place, name)
         if not isinstance(target, Target):
-            yield wrong(dotted(place, name), "a Target", target)
+            yield wrong(dotted(place, str(name)), "a Target", target)
 
 
-def name_mistakes(place: str, name: object) -> Iterator[str]:
-    """Give a line if *name*, in the table called *place*, can be no target's or model's name."""
-    if not isinstance(name, str) or not name.strip():
-        yield f"{place} has the name {name!r}; a name is a string that is not empty"
+@attrs.frozen(kw_only=True)
+class WeightedTarget:
+    """A target of a model, and how often it is to be the primary."""
+
+    target: str = attrs.field(validator=text)
+    """The target's name."""
+
+    weight: float = attrs.field(validator=Number(over=0, most=1e6))
+    """It is the primary of as large a share of the calls as this is of the sum of the model's
+    weights, as long as all of them are healthy.
+    """
 
 
 def _models(config: Config, attribute: attrs.Attribute[T], models: T) -> None:
-    refuse_all(models_mistakes(attribute.name, models, config.targets))
+    refuse_all(models_mistakes(attribute.name, models, config.targets, _name_with_weight))
 
 
-def models_mistakes(place: str, models: object, targets: Collection[str]) -> Iterator[str]:
-    """Give a line for each mistake in a table of models.
-
-    Args:
-        place: what to call the table.
-        models: what should be lists of names of targets, by the model's name.
-        targets: the names there are.
-    """
-    table = as_table(models)
-    if not table:
-        yield wrong(place, "a table of at least one model", models)
-        return
-    for model, names in table.items():
-        yield from name_mistakes(place, model)
-        yield from _model_mistakes(dotted(place, model), names, targets)
+def _name_with_weight(entry: object) -> str | None:
+    return entry.target if isinstance(entry, WeightedTarget) else None
 
 
-def _model_mistakes(place: str, names: object, targets: Collection[str]) -> Iterator[str]:
-    listed = as_list(names)
-    if not listed:
-        yield wrong(place, "a list of at least one target's name", names)
-        return
-    for index, name in enumerate(listed):
-        if as_table(name) is not None:
-            yield f"{place}[{index}]: a target with a weight {NOT_AVAILABLE}"
-        elif not isinstance(name, str) or name not in targets:
-            yield wrong(f"{place}[{index}]", f"the name of a target {nearest(name, targets)}", name)
-        elif name in listed[:index]:
-            yield f"{place}[{index}] names {name!r} a second time"
+def _recovery(config: Config, attribute: attrs.Attribute[T], stream: StreamPolicy) -> None:
+    names = {name for model in config.models for name in config.names_of(model)}
+    if stream.recovery == "continue" and not any(config.targets[name].prefill for name in names):
+        raise ConfigurationError(
+            f"{attribute.name}.recovery is 'continue', but no target of any model has prefill"
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -337,10 +392,26 @@ class Config:
     targets: Mapping[str, Target] = attrs.field(validator=_targets)
     """By name."""
 
-    models: Mapping[str, Sequence[str]] = attrs.field(validator=_models)
-    """What the application asks for: an alias, and the names of its targets, the primary first."""
+    models: Mapping[str, Sequence[str] | Sequence[WeightedTarget]] = attrs.field(validator=_models)
+    """What the application asks for: an alias, and its targets, either by their names, the primary
+    first, or each with a weight, so that every call draws its order by them.
+    """
 
     hedge: HedgePolicy = attrs.field(factory=HedgePolicy, validator=Instance(HedgePolicy))
-    stream: StreamPolicy = attrs.field(factory=StreamPolicy, validator=Instance(StreamPolicy))
+    stream: StreamPolicy = attrs.field(
+        factory=StreamPolicy, validator=[Instance(StreamPolicy), _recovery]
+    )
     retry: RetryPolicy = attrs.field(factory=RetryPolicy, validator=Instance(RetryPolicy))
     limits: Limits = attrs.field(factory=Limits, validator=Instance(Limits))
+
+    def names_of(self, model: str) -> tuple[str, ...]:
+        """Give the names of a model's targets, in the order in which they stand."""
+        return tuple(
+            entry.target if isinstance(entry, WeightedTarget) else entry
+            for entry in self.models[model]
+        )
+
+    def weights_of(self, model: str) -> tuple[float, ...] | None:
+        """Give the weights of a model's targets in that order; ``None`` if they have none."""
+        entries = self.models[model]
+        return tuple(each.weight for each in entries if isinstance(each, WeightedTarget)) or None

@@ -16,7 +16,35 @@ from .usage import Usage
 AttemptKind = Literal["primary", "hedge", "retry"]
 HedgeReason = Literal["ttft", "stall"]
 Outcome = Literal["won", "lost", "failed", "cancelled"]
-RefusalReason = Literal["budget", "deadline", "max_attempts", "max_retries", "no_target"]
+RefusalReason = Literal[
+    "breaker",
+    "budget",
+    "deadline",
+    "max_attempts",
+    "max_retries",
+    "no_target",
+    "rate_limited",
+    "throttled",
+    "token_budget",
+]
+"""Why a hedge that was due, or a retry, did not start. ``breaker``: the targets that are left are
+failing. ``budget``: the model's purse is empty. ``deadline``: the call's comes first.
+``max_attempts``, ``max_retries``: the call had enough. ``no_target``: none is left.
+``rate_limited``: those that are left asked not to be tried yet. ``throttled``: most attempts of the
+model fail. ``token_budget``: hedges have wasted what they may in an hour.
+"""
+
+SeamKind = Literal["restart", "continue"]
+"""``restart``: what was delivered before the seam is to be discarded. ``continue``: the text before
+it belongs to the answer, and what follows goes on from there.
+"""
+
+Standing = Literal["healthy", "degraded", "rate_limited", "open"]
+"""What is held of a target. ``degraded``: half of its last attempts fell silent. ``rate_limited``:
+it asked not to be tried yet. ``open``: half of its last attempts failed, and its circuit breaker is
+open. A target that is not healthy is the primary only when none is, or to probe it.
+"""
+
 ContentKind = Literal["text", "reasoning", "refusal", "tool_call"]
 
 StallCause = Literal["server_silence", "server_alive", "disconnect"]
@@ -91,8 +119,28 @@ class Stall:
 
 
 @attrs.frozen(kw_only=True)
+class Seam:
+    """A place in a delivered stream where the text before it was another attempt's."""
+
+    kind: SeamKind
+    before: int
+    """Index of the attempt that was delivered before it."""
+
+    after: int
+    """Index of the attempt that is delivered after it."""
+
+    at_ms: float
+    """From the application's call to the first piece of the attempt after it."""
+
+    characters: int
+    """Characters of text that had been delivered: since the beginning, or since the last
+    ``restart``. Of a ``continue`` this is where in the answer's text the seam is.
+    """
+
+
+@attrs.frozen(kw_only=True)
 class Waste:
-    """What an attempt cost that did not win."""
+    """What an attempt cost whose content is no part of what the caller got."""
 
     ran_ms: float
     """From its start to its end."""
@@ -284,8 +332,8 @@ class AttemptStats(StreamFigures):
     """From its start to the complete head of its response; ``None`` when none arrived."""
 
     outcome: Outcome | None
-    """``won``; ``lost`` the race or a duel; ``failed`` by itself; ``cancelled`` from outside
-    (see ``cancel_reason``). ``None`` while it runs.
+    """``won``; ``lost`` the race, a duel, or a stream that it had delivered in part; ``failed`` by
+    itself; ``cancelled`` from outside (see ``cancel_reason``). ``None`` while it runs.
     """
 
     end_kind: EndKind | None
@@ -320,16 +368,16 @@ class AttemptStats(StreamFigures):
     """What its provider counted."""
 
     wasted: Waste | None
-    """What it cost in vain. ``None`` for the one that was committed, and while it runs."""
+    """What it cost in vain; ``None`` while it runs, and for one whose content the caller keeps."""
 
 
 @attrs.frozen(kw_only=True)
 class CallStats(StreamFigures):
     """What one call cost, as seen by its caller.
 
-    The figures are the winner's (of a call still open, or failed: those of the attempt in front),
-    except that ``ttft_ms``, ``ttft_text_ms`` and ``total_ms`` start at the application's call. A
-    loser's chunks are never in them.
+    The figures are the winner's (of a call still open, or failed: those of the attempt in front; of
+    a stream with ``seams``: those of the attempt that answered last), except that ``ttft_ms``,
+    ``ttft_text_ms`` and ``total_ms`` start at the application's call. A loser's chunks are in none.
     """
 
     attempts: Sequence[AttemptStats]
@@ -352,9 +400,15 @@ class CallStats(StreamFigures):
     """How many hedges that were due did not start, by the reason why."""
 
     commit_ms: float | None
-    """From the application's call to the commit; ``None`` when there was none. A stream that broke
-    after it has one.
+    """From the application's call to the first commit; ``None`` when there was none. A stream that
+    broke after it has one; for later ones see ``seams``.
     """
+
+    seams: Sequence[Seam] = ()
+    """Where another attempt took over what had been delivered in part, in order; mostly empty."""
+
+    holdout: bool | None = None
+    """Whether ``hedge.holdout`` kept it from being hedged; ``None`` without ``hedge.enabled``."""
 
     estimated_saved_ms: float | None
     """An estimate of what the hedge saved: how long the attempt that it beat had been silent when

@@ -6,20 +6,19 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import platformdirs
 
 from ..errors import ConfigurationError
 from ..policies import Config
 from .environment import PREFIX, put_on_top
-from .mistakes import as_error
+from .mistakes import Mistake, Place, as_error
 from .structure import find_mistakes, make_config
 
-if TYPE_CHECKING:
-    from .mistakes import Mistake, Place
-
 _FILE_VARIABLE = f"{PREFIX}CONFIG"
+
+# The one setting about which there is a rule that only the whole configuration can break.
+_TOGETHER: Place = ("stream", "recovery")
 
 
 def load_config(config: Config | Mapping[str, object] | str | os.PathLike[str] | None) -> Config:
@@ -109,4 +108,7 @@ def _checked(
     every = [*mistakes, *find_mistakes(data)]
     if every:
         raise as_error(source, every, setters)
-    return make_config(data)
+    try:
+        return make_config(data)
+    except ConfigurationError as error:
+        raise as_error(source, [Mistake(_TOGETHER, str(error))], setters) from None

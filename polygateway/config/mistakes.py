@@ -9,8 +9,10 @@ from ..errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-Place: TypeAlias = tuple[str, ...]
-"""Where a setting is: the names of the tables that lead to it, and its own."""
+Place: TypeAlias = tuple[str | int, ...]
+"""Where a setting is: the names of the tables that lead to it, or positions in lists, and its own
+name.
+"""
 
 
 class Mistake(NamedTuple):

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import UnionType
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, Union, get_args, get_origin
 
 import attrs
 import cattrs
 
 from .._checks import (
-    NOT_AVAILABLE,
     as_list,
     as_table,
     dotted,
@@ -23,16 +22,17 @@ from .._checks import (
     sounds_like_key,
     wrong,
 )
+from .._models import models_mistakes, name_mistakes
 from ..errors import ConfigurationError
 from ..policies import (
+    Auto,
     Config,
     HedgePolicy,
     Limits,
     RetryPolicy,
     StreamPolicy,
     Target,
-    models_mistakes,
-    name_mistakes,
+    WeightedTarget,
 )
 from .mistakes import Mistake, Place
 
@@ -49,17 +49,14 @@ POLICIES: Mapping[str, _Class] = {
 }
 """The sections that hold one policy each."""
 
-_LATER: Mapping[_Class, Collection[str]] = {
-    HedgePolicy: {"holdout", "budget_tokens_per_hour"},
-    StreamPolicy: {"hold_back_s"},
-    Target: {"proxy", "prefill"},
-}
-
 
 def make_config(data: Mapping[str, object]) -> Config:
     """Put *data*, in which :func:`find_mistakes` finds none, into its classes.
 
     Nothing of *data* is kept: changing it later changes nothing.
+
+    Raises:
+        ConfigurationError: its parts do not go together.
     """
     return _converter.structure(data, Config)
 
@@ -72,15 +69,28 @@ def _copied(value: object, _: object = None) -> object:
     return value
 
 
-def _as_tuple(names: Sequence[str], _: object) -> tuple[str, ...]:
-    return tuple(names)
+def _as_number(value: float | str, _: object) -> float | str:
+    return value if isinstance(value, str) else float(value)
+
+
+def _as_lineup(
+    entries: Sequence[str] | Sequence[Mapping[str, object]], _: object
+) -> tuple[str | WeightedTarget, ...]:
+    return tuple(
+        entry if isinstance(entry, str) else _converter.structure(entry, WeightedTarget)
+        for entry in entries
+    )
 
 
 _converter = cattrs.Converter(detailed_validation=False)
-# Only what JSON can say, and what may be None, is declared as a union: it stays as it is.
-_converter.register_structure_hook_func(lambda kind: isinstance(kind, UnionType), _copied)
-# By itself it would be a list or a tuple, depending on cattrs' version.
-_converter.register_structure_hook_func(lambda kind: kind == Sequence[str], _as_tuple)
+# What JSON can say, and what may be None, stays as it is. Hooks that come later are asked first.
+_converter.register_structure_hook_func(
+    lambda kind: get_origin(kind) in {Union, UnionType}, _copied
+)
+_converter.register_structure_hook_func(lambda kind: get_args(kind) == (float, Auto), _as_number)
+_converter.register_structure_hook_func(
+    lambda kind: kind == Sequence[str] | Sequence[WeightedTarget], _as_lineup
+)
 
 
 def find_mistakes(data: Mapping[str, object]) -> Iterator[Mistake]:
@@ -110,9 +120,26 @@ def _in_models(models: object, targets: Collection[str]) -> Iterator[Mistake]:
     parts: dict[Place, object] = {("models",): models}
     if table := as_table(models):
         # One model at a time, so that each mistake gets the place of its own model.
-        parts = {("models", str(name)): {name: names} for name, names in table.items()}
+        parts = {("models", str(name)): {name: entries} for name, entries in table.items()}
+        for name, entries in table.items():
+            yield from _in_weights(entries, ("models", str(name)))
     for place, part in parts.items():
-        yield from (Mistake(place, line) for line in models_mistakes("models", part, targets))
+        lines = models_mistakes("models", part, targets, _name_with_weight)
+        yield from (Mistake(place, line) for line in lines)
+
+
+def _in_weights(entries: object, place: Place) -> Iterator[Mistake]:
+    for index, entry in enumerate(as_list(entries) or ()):
+        if as_table(entry) is not None:
+            yield from _in_table(WeightedTarget, entry, (*place, index))
+
+
+def _name_with_weight(entry: object) -> str | None:
+    table = as_table(entry)
+    if table is None:
+        return None
+    name = table.get("target")
+    return name if isinstance(name, str) and name.strip() else ""
 
 
 def _in_table(cls: _Class, raw: object, place: Place) -> Iterator[Mistake]:
@@ -145,9 +172,7 @@ def _wrong_names(cls: _Class, names: Collection[object], place: Place) -> Iterat
 
 def _unknown(cls: _Class, place: Place) -> str:
     """Say that there is no such setting. Its value is not shown: it may be anything."""
-    name = place[-1]
-    if name in _LATER.get(cls, ()):
-        return f"{dotted(*place)} {NOT_AVAILABLE}"
+    name = str(place[-1])
     if sounds_like_key(name):
         return f"{dotted(*place)}: a file never holds a key; name its variable with api_key_env"
     return f"{dotted(*place)} is no setting {nearest(name, attrs.fields_dict(cls))}"

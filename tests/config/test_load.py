@@ -10,7 +10,7 @@ import pytest
 
 from polygateway.config import load_config
 from polygateway.errors import ConfigurationError
-from polygateway.policies import Config, Target
+from polygateway.policies import Config, HedgePolicy, Limits, StreamPolicy, Target
 
 if TYPE_CHECKING:
     import os
@@ -199,8 +199,8 @@ def test_the_mistakes_of_file_and_variables_are_told_together(
     assert message(file) == (
         f"6 mistakes in {file}:\n"
         "  POLYGATEWAY_HEDGE__ has an empty part between or after its underscores\n"
-        "  hedge.after_s must be a number at least 0.001 and at most 1,000,000,000, not 'soon'"
-        " (set by POLYGATEWAY_HEDGE__AFTER_S)\n"
+        "  hedge.after_s must be a number at least 0.001 and at most 1,000,000,000 or 'auto', not"
+        " 'soon' (set by POLYGATEWAY_HEDGE__AFTER_S)\n"
         "  retry.max_retries must be a whole number at least 0, not -1\n"
         "  targets.eu.api_key: a file never holds a key; name its variable with api_key_env"
         " (set by POLYGATEWAY_TARGETS__EU__API_KEY)\n"
@@ -218,4 +218,62 @@ def test_a_model_that_a_variable_sets_names_only_its_own(
         f"1 mistake in {file}:\n"
         "  models.slow[0] must be the name of a target (known: eu), not 'mars'"
         " (set by POLYGATEWAY_MODELS__SLOW)"
+    )
+
+
+def test_every_setting_may_come_from_a_variable(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in {
+        "HEDGE__AFTER_S": "auto",
+        "HEDGE__STALL_AFTER_S": '"auto"',
+        "HEDGE__HOLDOUT": "0.01",
+        "HEDGE__BUDGET_TOKENS_PER_HOUR": "2_000_000",
+        "STREAM__RECOVERY": "continue",
+        "STREAM__HOLD_BACK_S": "2.5",
+        "LIMITS__IDLE_TIMEOUT_S": "20",
+        "TARGETS__EU__PROXY": "http://proxy.example:3128",
+        "TARGETS__EU__PREFILL__CONTINUE_FINAL_MESSAGE": "true",
+        "MODELS__DRAWN": "[{ target = 'eu', weight = 2 }]",
+    }.items():
+        monkeypatch.setenv(f"POLYGATEWAY_{name}", text)
+    config = load_config(file)
+    assert config.hedge == HedgePolicy(
+        after_s="auto", stall_after_s="auto", holdout=0.01, budget_tokens_per_hour=2_000_000
+    )
+    assert config.stream == StreamPolicy(recovery="continue", hold_back_s=2.5)
+    assert config.limits == Limits(idle_timeout_s=20.0)
+    assert config.targets["eu"].proxy == "http://proxy.example:3128"
+    assert config.targets["eu"].prefill == {"continue_final_message": True}
+    assert config.weights_of("drawn") == (2.0,)
+
+
+def test_mistakes_in_settings_from_variables_are_told_with_them_and_no_login(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POLYGATEWAY_HEDGE__HOLDOUT", "1 %")
+    monkeypatch.setenv("POLYGATEWAY_TARGETS__EU__PROXY", "http://user:sk-canary@proxy:3128")
+    monkeypatch.setenv("POLYGATEWAY_TARGETS__EU__PREFILL", "sk-canary")
+    monkeypatch.setenv("POLYGATEWAY_MODELS__DRAWN", "[{ target = 'eu', weight = 0 }]")
+    assert message(file) == (
+        f"4 mistakes in {file}:\n"
+        "  hedge.holdout must be a number at least 0 and at most 1, not '1 %'"
+        " (set by POLYGATEWAY_HEDGE__HOLDOUT)\n"
+        "  models.drawn[0].weight must be a number over 0 and at most 1,000,000, not 0"
+        " (set by POLYGATEWAY_MODELS__DRAWN)\n"
+        "  targets.eu.prefill must be true, false or a table that is not empty (what it holds is"
+        " not shown) (set by POLYGATEWAY_TARGETS__EU__PREFILL)\n"
+        "  targets.eu.proxy must be like http://host:port, without login or path, or 'direct'"
+        " (what it holds is not shown) (set by POLYGATEWAY_TARGETS__EU__PROXY)"
+    )
+
+
+def test_a_recovery_for_which_there_is_no_target_is_told_like_any_mistake(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POLYGATEWAY_STREAM__RECOVERY", "continue")
+    assert message(file) == (
+        f"1 mistake in {file}:\n"
+        "  stream.recovery is 'continue', but no target of any model has prefill"
+        " (set by POLYGATEWAY_STREAM__RECOVERY)"
     )

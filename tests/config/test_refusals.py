@@ -8,9 +8,11 @@ import math
 import pytest
 
 from polygateway.config import load_config
+from polygateway.policies import WeightedTarget
 from tests.config.examples import CANARY, minimal, one_target, target, told
 
 SECONDS = "a number at least 0.001 and at most 1,000,000,000"
+SILENCE = f"{SECONDS} or 'auto'"
 
 
 @pytest.mark.parametrize(
@@ -18,39 +20,39 @@ SECONDS = "a number at least 0.001 and at most 1,000,000,000"
     [
         (
             minimal(hedge={"after_s": "3"}),
-            f"hedge.after_s must be {SECONDS}, not '3'",
+            f"hedge.after_s must be {SILENCE}, not '3'",
         ),
         (
             minimal(hedge={"after_s": True}),
-            f"hedge.after_s must be {SECONDS}, not True",
+            f"hedge.after_s must be {SILENCE}, not True",
         ),
         (
             minimal(hedge={"after_s": None}),
-            f"hedge.after_s must be {SECONDS}, not None",
+            f"hedge.after_s must be {SILENCE}, not None",
         ),
         (
             minimal(hedge={"after_s": 0}),
-            f"hedge.after_s must be {SECONDS}, not 0",
+            f"hedge.after_s must be {SILENCE}, not 0",
         ),
         (
             minimal(hedge={"after_s": math.nan}),
-            f"hedge.after_s must be {SECONDS}, not nan",
+            f"hedge.after_s must be {SILENCE}, not nan",
         ),
         (
             minimal(hedge={"after_s": math.inf}),
-            f"hedge.after_s must be {SECONDS}, not inf",
+            f"hedge.after_s must be {SILENCE}, not inf",
         ),
         (
             minimal(hedge={"after_s": 10**400}),
-            f"hedge.after_s must be {SECONDS}, not a number of 1329 bits",
+            f"hedge.after_s must be {SILENCE}, not a number of 1329 bits",
         ),
         (
             minimal(hedge={"after_s": [3]}),
-            f"hedge.after_s must be {SECONDS}, not a list of 1",
+            f"hedge.after_s must be {SILENCE}, not a list of 1",
         ),
         (
             minimal(hedge={"after_s": datetime.date(2026, 1, 1)}),
-            f"hedge.after_s must be {SECONDS}, not a date",
+            f"hedge.after_s must be {SILENCE}, not a date",
         ),
         (
             minimal(hedge={"max_attempts": 6}),
@@ -59,6 +61,37 @@ SECONDS = "a number at least 0.001 and at most 1,000,000,000"
         (
             minimal(hedge={"max_attempts": 2.0}),
             "hedge.max_attempts must be a whole number at least 1 and at most 5, not 2.0",
+        ),
+        (
+            minimal(hedge={"stall_after_s": "Auto"}),
+            f"hedge.stall_after_s must be {SILENCE}, not 'Auto'",
+        ),
+        (
+            minimal(hedge={"holdout": 5}),
+            "hedge.holdout must be a number at least 0 and at most 1, not 5",
+        ),
+        (
+            minimal(hedge={"budget_tokens_per_hour": 2e6}),
+            "hedge.budget_tokens_per_hour must be a whole number at least 0, not 2000000.0",
+        ),
+        (
+            minimal(stream={"recovery": "continue or restart"}),
+            (
+                "stream.recovery must be 'raise' or 'restart' or 'continue' or"
+                " 'continue-or-restart', not 'continue or restart'"
+            ),
+        ),
+        (
+            minimal(stream={"hold_back_s": "auto"}),
+            "stream.hold_back_s must be a number at least 0 and at most 1,000,000,000, not 'auto'",
+        ),
+        (
+            minimal(limits={"idle_timeout_s": -1}),
+            "limits.idle_timeout_s must be a number at least 0 and at most 1,000,000,000, not -1",
+        ),
+        (
+            minimal(limits={"connection_lifetime_s": 0}),
+            f"limits.connection_lifetime_s must be {SECONDS}, not 0",
         ),
         (minimal(hedge={"enabled": 1}), "hedge.enabled must be true or false, not 1"),
         (
@@ -145,6 +178,15 @@ def test_a_value_that_does_not_fit_is_told_with_its_place_and_what_is_allowed(
     [
         (minimal(hedges={}), "hedges is no setting (nearest: hedge)"),
         (minimal(hedge={"after": 3}), "hedge.after is no setting (nearest: after_s)"),
+        (minimal(stream={"holdback": 3}), "stream.holdback is no setting (nearest: hold_back_s)"),
+        (
+            one_target(client_cert="/c.pem"),
+            "targets.eu.client_cert is no setting (nearest: client_cert_file)",
+        ),
+        (
+            minimal(models={"fast": [{"target": "eu", "weight": 1, "wait": 2}]}),
+            "models.fast[0].wait is no setting (nearest: weight)",
+        ),
         (
             minimal(hedge={"Max-Attempts": 3}),
             "hedge.Max-Attempts is no setting (nearest: max_attempts)",
@@ -163,8 +205,9 @@ def test_a_value_that_does_not_fit_is_told_with_its_place_and_what_is_allowed(
         (
             minimal(hedge={3: 1}),
             (
-                "hedge.3 is no setting (known: after_s, budget_burst,"
-                " budget_ratio, enabled, max_attempts, same_target, stall_after_s, winner)"
+                "hedge.3 is no setting (known: after_s, budget_burst, budget_ratio,"
+                " budget_tokens_per_hour, enabled, holdout, max_attempts, same_target,"
+                " stall_after_s, winner)"
             ),
         ),
     ],
@@ -191,26 +234,144 @@ def test_what_is_missing_is_named() -> None:
     ]
 
 
+NEVER_ENDING: dict[str, object] = {}
+NEVER_ENDING["a"] = NEVER_ENDING
+
+WEIGHT = "a number over 0 and at most 1,000,000"
+
+
 @pytest.mark.parametrize(
-    ("data", "place"),
+    ("entries", "lines"),
     [
-        (minimal(hedge={"holdout": 0.1}), "hedge.holdout"),
-        (minimal(hedge={"budget_tokens_per_hour": 5}), "hedge.budget_tokens_per_hour"),
-        (minimal(hedge={"after_s": "auto"}), "hedge.after_s = 'auto'"),
-        (minimal(hedge={"stall_after_s": "auto"}), "hedge.stall_after_s = 'auto'"),
-        (minimal(stream={"hold_back_s": 1}), "stream.hold_back_s"),
-        (minimal(stream={"recovery": "restart"}), "stream.recovery = 'restart'"),
-        (minimal(stream={"recovery": "continue"}), "stream.recovery = 'continue'"),
-        (one_target(proxy="http://p"), "targets.eu.proxy"),
-        (one_target(prefill=True), "targets.eu.prefill"),
+        ([{"target": "eu"}], ["[0].weight is missing"]),
+        ([{"weight": 1}], ["[0].target is missing"]),
+        ([dict[str, int]()], ["[0].target is missing", "[0].weight is missing"]),
+        ([{"target": "eu", "weight": 0}], [f"[0].weight must be {WEIGHT}, not 0"]),
+        ([{"target": "eu", "weight": math.nan}], [f"[0].weight must be {WEIGHT}, not nan"]),
+        ([{"target": "eu", "weight": "3"}], [f"[0].weight must be {WEIGHT}, not '3'"]),
         (
-            minimal(models={"fast": [{"target": "eu", "weight": 2}]}),
-            "models.fast[0]: a target with a weight",
+            [{"target": " ", "weight": 1}],
+            ["[0].target must be a string that is not empty, not ' '"],
+        ),
+        (
+            [{"target": 7, "weight": 1}],
+            ["[0].target must be a string that is not empty, not 7"],
+        ),
+        (
+            [{"target": "mars", "weight": 1}],
+            ["[0] must be the name of a target (known: eu, us), not 'mars'"],
+        ),
+        (
+            [{"target": "eu", "weight": 1}, {"target": "us", "weight": 1}] * 2,
+            ["[2] names 'eu' a second time", "[3] names 'us' a second time"],
+        ),
+        (
+            ["eu", {"target": "us", "weight": 1}],
+            [" has targets with and without a weight; give every one a weight, or none"],
+        ),
+        (
+            [{"target": "eu", "weight": 1}, 7],
+            [
+                " has targets with and without a weight; give every one a weight, or none",
+                "[1] must be the name of a target (known: eu, us), not 7",
+            ],
+        ),
+        ({"eu": 3, "us": 1}, [" must be a list of at least one target's name, not a table of 2"]),
+        (
+            [WeightedTarget(target="eu", weight=1)],
+            ["[0] must be the name of a target (known: eu, us), not a WeightedTarget"],
         ),
     ],
 )
-def test_what_comes_later_is_refused_by_name(data: dict[str, object], place: str) -> None:
-    assert told(data) == [f"{place} is not available in this version of polygateway"]
+def test_a_target_with_a_weight_is_a_table_of_both(entries: object, lines: list[str]) -> None:
+    data = {"targets": {"eu": target(), "us": target()}, "models": {"fast": entries}}
+    assert told(data) == [f"models.fast{line}" for line in lines]
+
+
+def test_all_that_is_wrong_with_the_targets_of_a_model_is_told_at_once() -> None:
+    entries = [
+        *({"target": "eu", "weight": math.nan}, {"target": "eu", "wait": 1}, {"weight": 2}),
+        *("us", {"target": "mars", "weight": -1}),
+    ]
+    data = {"targets": {"eu": target(), "us": target()}, "models": {"fast": entries, "slow": []}}
+    assert told(data) == [
+        "models.fast has targets with and without a weight; give every one a weight, or none",
+        "models.fast[1] names 'eu' a second time",
+        "models.fast[4] must be the name of a target (known: eu, us), not 'mars'",
+        f"models.fast[0].weight must be {WEIGHT}, not nan",
+        "models.fast[1].wait is no setting (nearest: weight)",
+        "models.fast[1].weight is missing",
+        "models.fast[2].target is missing",
+        f"models.fast[4].weight must be {WEIGHT}, not -1",
+        "models.slow must be a list of at least one target's name, not a list of 0",
+    ]
+
+
+def test_a_stream_cannot_be_continued_if_no_target_can() -> None:
+    assert told(minimal(stream={"recovery": "continue"})) == [
+        "stream.recovery is 'continue', but no target of any model has prefill"
+    ]
+
+
+def test_whether_a_stream_can_be_continued_is_judged_when_all_else_is_right() -> None:
+    data = minimal(stream={"recovery": "continue", "hold_back_s": -1})
+    assert [line.split(" ")[0] for line in told(data)] == ["stream.hold_back_s"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        (
+            {"proxy": f"http://user:{CANARY}@proxy.example:3128"},
+            (
+                "proxy must be like http://host:port, without login or path, or 'direct'"
+                " (what it holds is not shown)"
+            ),
+        ),
+        (
+            {
+                "base_url": "http://127.0.0.1:1",
+                "api_key_env": "EU_KEY",
+                "proxy": "http://proxy.example:3128",
+            },
+            "proxy: the key would reach the proxy in clear; base_url must be https",
+        ),
+        (
+            {"prefill": "yes"},
+            (
+                "prefill must be true, false or a table that is not empty"
+                " (what it holds is not shown)"
+            ),
+        ),
+        (
+            {"prefill": {"stream": False}},
+            "prefill may not set 'stream', which polygateway decides",
+        ),
+        (
+            {"dialect": "openai-responses", "prefill": True},
+            "prefill: with openai-responses an answer that was begun cannot be continued",
+        ),
+        (
+            {"client_key_file": "/k.pem"},
+            "client_key_file is of no use without client_cert_file",
+        ),
+    ],
+)
+def test_what_a_targets_other_settings_may_hold(fields: dict[str, object], line: str) -> None:
+    assert told(one_target(**fields)) == [f"targets.eu.{line}"]
+
+
+@pytest.mark.parametrize("proxy", ["http://proxy.example:3128", None])
+def test_a_rule_about_a_targets_two_fields_waits_until_the_other_is_right(
+    proxy: str | None,
+) -> None:
+    fields = {"base_url": "nowhere", "dialect": "morse", "client_cert_file": ""}
+    more = {"api_key_env": "EU_KEY", "proxy": proxy, "prefill": True, "client_key_file": "/k.pem"}
+    assert [line.split(" ")[0] for line in told(one_target(**fields, **more))] == [
+        "targets.eu.base_url",
+        "targets.eu.client_cert_file",
+        "targets.eu.dialect",
+    ]
 
 
 @pytest.mark.parametrize("name", ["api_key", "key", "token", "API-KEY", "bearer_token"])
@@ -341,15 +502,21 @@ def test_headers_may_be_empty_and_hold_blanks_inside() -> None:
             ],
         ),
         (
-            {"a": {"b": [1, datetime.date(2026, 1, 1)]}, "c": math.nan, "d": {CANARY}},
+            {
+                "a": {"b": [1, datetime.date(2026, 1, 1)]},
+                "c": math.nan,
+                "d": {CANARY},
+                "e": f"{CANARY}\ud800",
+            },
             [
                 f"{place} must be something that JSON can say: no date, nan, inf or half a"
                 " surrogate pair"
                 " (what it holds is not shown)"
-                for place in ("['a']['b'][1]", "['c']", "['d']")
+                for place in ("['a']['b'][1]", "['c']", "['d']", "['e']")
             ],
         ),
         ({"a": {5: 1}}, ["['a'] has the name 5, which is no string"]),
+        (NEVER_ENDING, [" is nested too deeply, or holds itself"]),
     ],
 )
 def test_extra_must_be_json_and_leave_the_gateway_its_own_fields(

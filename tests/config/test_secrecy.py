@@ -12,12 +12,12 @@ from hypothesis import given, settings, strategies as st
 from polygateway.config import load_config
 from polygateway.config.structure import POLICIES
 from polygateway.errors import ConfigurationError
-from polygateway.policies import Target
+from polygateway.policies import Target, WeightedTarget
 from tests.config.examples import CANARY, minimal, one_target, told
 
 SECRET_PARTS = (
     *("api_key", "key", "token", "secret", "password", "authorization"),
-    *("headers", "extra", "base_url"),
+    *("headers", "extra", "prefill", "base_url", "proxy"),
 )
 
 
@@ -33,6 +33,12 @@ SECRET_PARTS = (
         minimal(authorization=CANARY),
         one_target(model={"key": CANARY}),
         minimal(targets=[{"api_key": CANARY}]),
+        one_target(proxy=f"http://user:{CANARY}@proxy.example:3128"),
+        one_target(proxy=CANARY),
+        one_target(prefill=CANARY),
+        one_target(prefill={"user": {CANARY}}),
+        minimal(models={"fast": [{"api_key": CANARY}]}),
+        minimal(models={"fast": [{"target": [CANARY], "weight": {"key": CANARY}}]}),
     ],
 )
 def test_a_secret_is_shown_nowhere(data: dict[str, object]) -> None:
@@ -40,13 +46,19 @@ def test_a_secret_is_shown_nowhere(data: dict[str, object]) -> None:
 
 
 def test_the_repr_of_a_configuration_shows_no_header_and_no_extra_value() -> None:
-    data = one_target(headers={"x-team": CANARY}, extra={"user": CANARY})
+    data = one_target(headers={"x-team": CANARY}, extra={"user": CANARY}, prefill={"tag": CANARY})
     text = repr(load_config(data))
     assert CANARY not in text
     assert "headers={'x-team': '***'}, extra={'user': '***'}" in text
+    assert "prefill={'tag': '***'}" in text
 
 
-CLASSES: list[type[attrs.AttrsInstance]] = [Target, *POLICIES.values()]
+@pytest.mark.parametrize("prefill", [True, False])
+def test_the_repr_of_a_configuration_shows_a_flag(prefill: bool) -> None:
+    assert f"prefill={prefill}" in repr(load_config(one_target(prefill=prefill)))
+
+
+CLASSES: list[type[attrs.AttrsInstance]] = [Target, WeightedTarget, *POLICIES.values()]
 FIELDS = {cls: [field.name for field in attrs.fields(cls)] for cls in CLASSES}
 
 names = st.sampled_from([*chain(*FIELDS.values()), *POLICIES, *SECRET_PARTS, "eu"]) | st.text(
@@ -69,7 +81,11 @@ configurations = st.dictionaries(names, json_values) | st.fixed_dictionaries(
     optional={
         **{section: tables(FIELDS[policy]) for section, policy in POLICIES.items()},
         "targets": st.dictionaries(names, tables(FIELDS[Target]), max_size=3),
-        "models": st.dictionaries(names, st.lists(names, max_size=3) | json_values, max_size=3),
+        "models": st.dictionaries(
+            names,
+            st.lists(names | tables(FIELDS[WeightedTarget]), max_size=3) | json_values,
+            max_size=3,
+        ),
     },
 )
 
