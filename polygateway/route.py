@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
@@ -11,10 +11,12 @@ import attrs
 from ._checks import sounds_like_key
 from ._version import __version__
 from .config import resolve_key
-from .errors import ConfigurationError
-from .net.connections import Connections, Endpoint
+from .config.proxies import as_proxy, environment_proxy
+from .net.connections import Connections
+from .net.dial import Endpoint, connect_tcp
 from .net.exchange import Post
-from .policies import Target
+from .net.tls import client_context
+from .policies import DIRECT, Target
 from .secret import Secret
 from .wire import DIALECTS
 from .wire.dialect import Dialect, WireRequest
@@ -22,7 +24,7 @@ from .wire.posting import check_extra
 
 if TYPE_CHECKING:
     from .messages import ChatRequest
-    from .net.connections import Connect
+    from .net.dial import Connect
     from .policies import Limits
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -37,6 +39,17 @@ class Route:
     dialect: Dialect
     key: Secret | None
     connections: Connections
+
+    @property
+    def account(self) -> object:
+        """What its provider counts requests by: a model at a place with a key.
+
+        Equal for two targets that are counted together.
+        """
+        if self.key is None:
+            return self.name
+        where = self.connections.endpoint
+        return where.host, where.port, self.target.model, self.key
 
     def encode(self, request: ChatRequest) -> WireRequest:
         """Put *request* into the words of this target's provider."""
@@ -58,49 +71,62 @@ class Route:
         )
 
     def scrub(self, text: str) -> str:
-        """Take out of *text* what is secret of this target: its key, and keys in its headers."""
+        """Take out of *text* what is secret of this target: keys, and the login of its proxy.
+
+        A proxy that inspects TLS can answer in the target's place.
+        """
         guarded = (_guarded(name, value) for name, value in self.target.headers.items())
-        for secret in (self.key, *guarded):
+        proxy = self.connections.endpoint.proxy
+        for secret in (self.key, proxy and proxy.authorization, *guarded):
             if isinstance(secret, Secret):
                 text = secret.scrub(text)
         return text
 
     def _host(self) -> str:
         where = self.connections.endpoint
-        name = f"[{where.host}]" if ":" in where.host else where.host
-        return name if where.port == _DEFAULT_PORTS[where.scheme] else f"{name}:{where.port}"
+        return where.authority.removesuffix(f":{_DEFAULT_PORTS[where.scheme]}")
 
 
-def open_route(name: str, target: Target, limits: Limits, connect: Connect) -> Route:
+def open_route(name: str, target: Target, limits: Limits, connect: Connect | None) -> Route:
     """Make a target ready to be used.
 
     Args:
         name: the target's name, for errors.
         target: what is configured.
         limits: for its connections.
-        connect: opens its streams.
+        connect: opens its streams, to its proxy if it has one; of the environment no proxy is
+            taken then. ``None``: they are sockets.
 
     Raises:
-        ConfigurationError: its key or its authorities cannot be had, or its ``extra`` sets what
-            only the gateway may.
+        ConfigurationError: its key, its certificates or its proxy cannot be had, or its ``extra``
+            sets what only the gateway may.
     """
-    url = urlsplit(target.base_url)
-    host = (url.hostname or "").encode("idna").decode("ascii")
-    endpoint = Endpoint(
-        scheme=url.scheme,
-        host=host,
-        port=url.port or _DEFAULT_PORTS[url.scheme],
-        tls=_tls(name, target) if url.scheme == "https" else None,
-    )
     dialect = DIALECTS[target.dialect]
     check_extra(target.extra, dialect.own_fields, f"targets.{name}.extra")
+    if isinstance(target.prefill, Mapping):
+        check_extra(target.prefill, dialect.own_fields, f"targets.{name}.prefill")
     return Route(
         name=name,
         target=target,
         dialect=dialect,
         key=resolve_key(name, target),
-        connections=Connections(endpoint, slots=limits.max_connections_per_target, connect=connect),
+        connections=Connections(
+            _endpoint(name, target, replaced=connect is not None), limits, connect or connect_tcp
+        ),
     )
+
+
+def _endpoint(name: str, target: Target, *, replaced: bool) -> Endpoint:
+    url = urlsplit(target.base_url)
+    host = (url.hostname or "").encode("idna").decode("ascii")
+    port = url.port or _DEFAULT_PORTS[url.scheme]
+    in_clear = url.scheme == "http"
+    if target.proxy is not None:
+        proxy = None if target.proxy == DIRECT else as_proxy(target.proxy)
+    else:
+        proxy = None if in_clear or replaced else environment_proxy(host, port)
+    tls = None if in_clear else client_context(name, target)
+    return Endpoint(url.scheme, host, port, tls, proxy)
 
 
 # A shorter value in a header that sounds like a key's is a word or a number.
@@ -118,12 +144,3 @@ def _guarded(name: str, value: str | Secret) -> str | Secret:
 def _base_path(target: Target) -> str:
     path = urlsplit(target.base_url).path.rstrip("/")
     return quote(path, safe="/%:@!$&'()*+,;=~")
-
-
-def _tls(name: str, target: Target) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=target.ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(
-            f"targets.{name}.ca_file: {target.ca_file!r} holds no usable certificates: {error}"
-        ) from error

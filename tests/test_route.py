@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import attrs
 import pytest
 
-from polygateway import Limits, Target
+from polygateway import ConfigurationError, Limits, Target
 from polygateway.messages import ChatRequest
 from polygateway.route import Route, open_route
 from polygateway.secret import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import trio
 
@@ -22,6 +23,11 @@ QUESTION = ({"role": "user", "content": "How is the tide?"},)
 
 async def connect(*_: object) -> trio.abc.Stream:
     raise AssertionError("nothing is sent here")
+
+
+def route_to(base_url: str, *, replaced: bool = True, proxy: str | None = None) -> Route:
+    target = Target(dialect="openai-chat", base_url=base_url, model="lyra-3", proxy=proxy)
+    return open_route("eu", target, Limits(), connect if replaced else None)
 
 
 def route_with(headers: Mapping[str, str], api_key_env: str | None = None) -> Route:
@@ -84,3 +90,100 @@ def test_what_is_sent_is_shown_without_its_headers(monkeypatch: pytest.MonkeyPat
     shown = repr([route, request, wire, route.post(wire)])
     assert "crumb" not in shown
     assert KEY not in shown
+
+
+@pytest.mark.parametrize(
+    ("base_url", "host"),
+    [
+        ("https://eu.invalid/v1", "eu.invalid"),
+        ("https://EU.invalid:443/v1", "eu.invalid"),
+        ("https://eu.invalid:8443/v1", "eu.invalid:8443"),
+        ("http://eu.invalid/v1", "eu.invalid"),
+        ("http://eu.invalid:443/v1", "eu.invalid:443"),
+        ("http://[2001:db8::1]/v1", "[2001:db8::1]"),
+        ("http://[2001:db8::1]:8080/v1", "[2001:db8::1]:8080"),
+    ],
+)
+@pytest.mark.parametrize("proxy", [None, "http://proxy.corp:3128"])
+def test_the_host_that_is_named_is_the_target_s_whatever_the_way(
+    base_url: str, host: str, proxy: str | None
+) -> None:
+    assert sent_by(route_to(base_url, proxy=proxy))[b"host"] == host
+
+
+# ---------------------------------------------------------------- the way there
+
+
+@pytest.fixture
+def environment() -> Iterator[pytest.MonkeyPatch]:
+    """Have a proxy in the environment, and no other word on proxies."""
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("https_proxy", "no_proxy", "NO_PROXY"):
+            patch.delenv(variable, raising=False)
+        patch.setenv("HTTPS_PROXY", "http://env.corp:3128")
+        yield patch
+
+
+@pytest.mark.parametrize(
+    ("base_url", "own", "proxy"),
+    [
+        ("https://eu.invalid", None, "env.corp:3128"),
+        ("https://eu.invalid", "http://own.corp:8080", "own.corp:8080"),
+        ("https://eu.invalid", "direct", "None"),
+        ("https://localhost:8443", None, "None"),
+        ("https://localhost:8443", "http://own.corp:8080", "own.corp:8080"),
+        # What is not encrypted, proxies of the environment do not get to see.
+        ("http://eu.invalid", None, "None"),
+        ("http://eu.invalid", "http://own.corp:8080", "own.corp:8080"),
+        ("http://eu.invalid", "direct", "None"),
+    ],
+)
+def test_a_target_goes_through_its_own_proxy_or_else_that_of_the_environment(
+    environment: pytest.MonkeyPatch, base_url: str, own: str | None, proxy: str
+) -> None:
+    route = route_to(base_url, replaced=False, proxy=own)
+    assert str(route.connections.endpoint.proxy) == proxy
+
+
+def test_no_proxy_says_which_targets_go_directly(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("NO_PROXY", "eu.invalid:443")
+    for base_url, proxy in (
+        ("https://eu.invalid", "None"),
+        ("https://eu.invalid:8443", "env.corp:3128"),
+    ):
+        route = route_to(base_url, replaced=False)
+        assert str(route.connections.endpoint.proxy) == proxy
+
+
+@pytest.mark.parametrize("value", ["http://env.corp:3128", "socks5://env.corp:1080"])
+def test_who_replaces_the_sockets_is_not_sent_through_the_environment_s_proxy(
+    environment: pytest.MonkeyPatch, value: str
+) -> None:
+    environment.setenv("HTTPS_PROXY", value)
+    assert route_to("https://eu.invalid").connections.endpoint.proxy is None
+    own = route_to("https://eu.invalid", proxy="http://own.corp:8080")
+    assert str(own.connections.endpoint.proxy) == "own.corp:8080"
+
+
+def test_a_proxy_that_cannot_be_spoken_to_is_refused_when_the_way_is_opened(
+    environment: pytest.MonkeyPatch,
+) -> None:
+    environment.setenv("HTTPS_PROXY", "socks5://user:crumb-0123@env.corp:1080")
+    with pytest.raises(ConfigurationError, match=r"^HTTPS_PROXY must be like") as caught:
+        route_to("https://eu.invalid", replaced=False)
+    assert "crumb" not in str(caught.value)
+    route_to("https://eu.invalid", replaced=False, proxy="direct")
+
+
+def test_a_route_shows_no_login_of_its_proxy(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("HTTPS_PROXY", "http://user:crumb-0123@env.corp:3128")
+    route = route_to("https://eu.invalid", replaced=False)
+    proxy = route.connections.endpoint.proxy
+    assert proxy is not None
+    assert proxy.authorization is not None
+    login = proxy.authorization.reveal().removeprefix("Basic ")
+    shown = repr([route, vars(route.connections), attrs.asdict(route.connections.endpoint)])
+    assert "crumb" not in shown
+    assert login not in shown
+    # A proxy that inspects TLS answers in the target's place, and may quote it.
+    assert route.scrub(f"Basic {login} is blocked") == "Basic *** is blocked"

@@ -5,8 +5,11 @@ No duration decides here: the order of events does, as both ends have seen it.
 
 from __future__ import annotations
 
+import logging
+import pickle
 import random
-from contextlib import suppress
+import traceback
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +17,8 @@ import pytest
 import trio
 
 from polygateway import (
+    ConfigurationError,
+    ConnectFailed,
     Gateway,
     GatewayError,
     HedgePolicy,
@@ -39,12 +44,17 @@ from polygateway.testing import (
     silence,
     status,
 )
+from tests.net.names import meaning
+from tests.net.tunnels import LOGIN, Tunnels
+from tests.net.wires import Authority
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from polygateway.testing import Request, Step
 
+PASSWORD = "canary-7f3a"  # noqa: S105 - of LOGIN, to be looked for
 FRESH = answer("The ", "tide ", "turns.", every_s=0.01)
 QUICK = HedgePolicy(after_s=0.2, stall_after_s=0.2)
 
@@ -197,3 +207,152 @@ async def test_idle_connections_that_the_server_closed_are_closed_here_too() -> 
             # One call at a time uses one connection, the last one used; meanwhile the rest goes.
             while gw._routes["eu"].connections.open > 1:
                 await gw.complete("x", model="m")
+
+
+# ---------------------------------------------------------------- through a proxy
+
+
+class Behind:
+    """A provider that speaks TLS as ``eu.invalid``, and a proxy that alone can reach it."""
+
+    def __init__(self, nursery: trio.Nursery, folder: Path, *answer: bytes) -> None:
+        authority = Authority()
+        self._ca_file = folder / "ca.pem"
+        self._ca_file.write_bytes(authority.pem)
+        self._context = authority.serving("eu.invalid")
+        self.provider = ScriptedProvider(FRESH)
+        self.tunnels = Tunnels(nursery, self._serve, *answer)
+        self._nursery = nursery
+        self.port = 0
+
+    async def start(self) -> None:
+        """Have the proxy listen."""
+        serve = partial(trio.serve_tcp, self.tunnels.serve, 0, host="127.0.0.1")
+        listeners = await self._nursery.start(serve)
+        self.port = listeners[0].socket.getsockname()[1]
+
+    async def _serve(self, stream: trio.abc.Stream) -> None:
+        tls = trio.SSLStream(stream, self._context, server_side=True, https_compatible=True)
+        await self.provider.serve(tls)
+
+    def config(self, **target: str) -> Mapping[str, object]:
+        return {
+            "targets": {
+                "eu": {
+                    "dialect": "openai-chat",
+                    "base_url": "https://eu.invalid/v1",
+                    "model": "x",
+                    "ca_file": str(self._ca_file),
+                    **target,
+                }
+            },
+            "models": {"m": ["eu"]},
+            "retry": {"max_retries": 0},
+        }
+
+
+@asynccontextmanager
+async def behind(folder: Path, *answer: bytes) -> AsyncGenerator[Behind]:
+    async with trio.open_nursery() as nursery:
+        world = Behind(nursery, folder, *answer)
+        await world.start()
+        with trio.fail_after(20):
+            yield world
+        nursery.cancel_scope.cancel()
+
+
+@pytest.fixture
+def environment() -> Iterator[pytest.MonkeyPatch]:
+    """Give a way to set variables, after those about proxies are gone."""
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY"):
+            patch.delenv(variable, raising=False)
+        yield patch
+
+
+async def test_a_call_goes_through_the_proxy_that_the_environment_names(
+    environment: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async with behind(tmp_path) as world:
+        names = meaning()  # the proxy looks names up, and not this machine
+        environment.setenv("HTTPS_PROXY", f"http://user:{PASSWORD}@127.0.0.1:{world.port}")
+        async with open_gateway(world.config()) as gw:
+            for _ in range(2):
+                assert (await gw.complete("x", model="m")).text == "The tide turns."
+    (head,) = world.tunnels.heads
+    assert head.startswith(b"CONNECT eu.invalid:443 HTTP/1.1\r\n")
+    assert LOGIN.encode() in head
+    assert [
+        dict(each.request.headers).get("proxy-authorization") for each in world.provider.log
+    ] == [
+        None,
+        None,
+    ]
+    assert names.asked == []
+
+
+async def test_a_target_s_own_proxy_comes_before_that_of_the_environment(
+    environment: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async with behind(tmp_path) as world:
+        environment.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+        config = world.config(proxy=f"http://127.0.0.1:{world.port}")
+        async with open_gateway(config) as gw:
+            assert (await gw.complete("x", model="m")).text == "The tide turns."
+
+
+@pytest.mark.parametrize("how", ["NO_PROXY", "direct"])
+async def test_a_target_that_is_left_out_is_looked_up_and_reached_directly(
+    environment: pytest.MonkeyPatch, tmp_path: Path, how: str
+) -> None:
+    async with behind(tmp_path) as world:
+        names = meaning()
+        environment.setenv("HTTPS_PROXY", f"http://127.0.0.1:{world.port}")
+        if how == "NO_PROXY":
+            environment.setenv("NO_PROXY", ".invalid")
+        config = world.config() if how == "NO_PROXY" else world.config(proxy="direct")
+        async with open_gateway(config) as gw:
+            with pytest.raises(ConnectFailed, match="Name or service not known"):
+                await gw.complete("x", model="m")
+    assert names.asked == ["eu.invalid"]
+    assert world.tunnels.heads == []
+
+
+async def test_a_proxy_that_refuses_is_a_failed_connection_and_no_answer_of_the_target_s(
+    environment: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    echo = f"HTTP/1.1 407 Who is {LOGIN}\r\nx-echo: Basic {LOGIN}\r\n\r\n".encode()
+    async with behind(tmp_path, echo) as world:
+        environment.setenv("HTTPS_PROXY", f"http://user:{PASSWORD}@127.0.0.1:{world.port}")
+        async with open_gateway(world.config()) as gw:
+            with pytest.raises(ConnectFailed) as caught:
+                await gw.complete("x", model="m")
+            logging.getLogger("application").error("the call failed", exc_info=caught.value)
+            shown = [repr(gw), repr(vars(gw)), repr(gw.stats())]
+    error = caught.value
+    assert str(error).startswith(
+        f"target 'eu' gave no answer: the proxy 127.0.0.1:{world.port} opened no way to"
+        " eu.invalid:443: it answered 407, for it does not take the login in HTTPS_PROXY"
+    )
+    assert (error.status, error.kind, error.retryable) == (None, "transient", True)
+    told: traceback.TracebackException | None
+    told = traceback.TracebackException.from_exception(error, capture_locals=True)
+    while told is not None:
+        shown += [str(each.locals) for each in told.stack if "/tests/" not in each.filename]
+        told = told.__cause__ or told.__context__
+    shown += [str(error), repr(error), repr(vars(error)), pickle.dumps(error).decode("latin-1")]
+    shown.append(caplog.text)
+    assert LOGIN.encode() in world.tunnels.heads[0]
+    assert not [text for text in shown if PASSWORD in text or LOGIN[:12] in text]
+
+
+async def test_a_proxy_of_another_kind_is_refused_before_anything_is_sent(
+    environment: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async with behind(tmp_path) as world:
+        environment.setenv("HTTPS_PROXY", f"socks5://user:{PASSWORD}@127.0.0.1:{world.port}")
+        with pytest.raises(ConfigurationError, match="HTTPS_PROXY must be like") as caught:
+            async with open_gateway(world.config()):
+                pass
+    assert PASSWORD not in str(caught.value)

@@ -11,75 +11,57 @@
 # Rule 3: nothing is assigned to another task, and there is no background task: no cancellation, at
 #         whatever point, can leave a slot without an owner.
 # Rule 4: an idle connection that has something to read is closed before it is used: what it has to
-#         say was not asked for (a stray 408, or the end).
+#         say was not asked for (a stray 408, or the end). So is one that was idle for too long, or
+#         has lived for too long; this is looked at when one is taken or comes back, so where
+#         nothing is called, nothing is closed.
 
 from __future__ import annotations
 
-import ssl
 from collections import deque
-from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from typing import TypeAlias, TypeGuard
+from typing import TYPE_CHECKING
 
 import attrs
-import httpcore
 import trio
 
-from .clock import trio_deadline
-from .http import ConnectionLost, HTTPConnection
-from .stream import Overdue, TimedStream, closer
+from ..core.units import ns
+from .clock import now_ns, trio_deadline
+from .dial import dial
+from .http import HTTPConnection
+from .stream import Overdue, TimedStream
 
-Connect: TypeAlias = Callable[[str, int, ssl.SSLContext | None], Awaitable[trio.abc.Stream]]
-"""Opens a stream to (host, port), with TLS if there is a context."""
+if TYPE_CHECKING:
+    from ..policies import Limits
+    from .dial import Connect, Endpoint
 
 
 class NoSlot(Exception):
     """No connection slot became free in time."""
 
 
-async def connect_tcp(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Stream:
-    """Open a TCP connection, with TLS if *tls* is given.
-
-    If cancelled, nothing stays open.
-
-    Raises:
-        OSError: no address of *host* could be reached.
-        trio.BrokenResourceError: the TLS handshake failed.
-    """
-    tcp = await trio.open_tcp_stream(host, port)
-    if tls is None:
-        return tcp
-    with ExitStack() as unless_done:
-        unless_done.callback(closer(tcp))
-        stream = trio.SSLStream(tcp, tls, server_hostname=host, https_compatible=True)
-        await stream.do_handshake()
-        unless_done.pop_all()
-    return stream
-
-
 @attrs.frozen
-class Endpoint:
-    """Where the connections of one target go."""
+class _Idle:
+    """A connection that waits for its next exchange."""
 
-    scheme: str
-    host: str
-    port: int
-    tls: ssl.SSLContext | None = attrs.field(eq=False, repr=False)
+    connection: HTTPConnection
+    until_ns: int
+    """From when on it is not used again."""
 
-    @property
-    def origin(self) -> httpcore.Origin:
-        """The same in httpcore's words."""
-        return httpcore.Origin(self.scheme.encode(), self.host.encode(), self.port)
+    def is_usable(self) -> bool:
+        """Tell whether it may be used now."""
+        return now_ns() < self.until_ns and not self.connection.timed.has_unread_bytes()
 
 
 class Connections:
     """The connections of one target."""
 
-    def __init__(self, endpoint: Endpoint, *, slots: int, connect: Connect) -> None:
+    def __init__(self, endpoint: Endpoint, limits: Limits, connect: Connect) -> None:
         self.endpoint = endpoint
         self._connect = connect
-        self._slots = trio.Semaphore(slots)
-        self._idle: deque[HTTPConnection] = deque()
+        self._slots = trio.Semaphore(limits.max_connections_per_target)
+        self._idle_ns = ns(limits.idle_timeout_s)
+        self._lifetime_ns = ns(limits.connection_lifetime_s)
+        self._idle: deque[_Idle] = deque()  # the one that was idle longest first
         self._leases: set[Lease] = set()
 
     @property
@@ -113,10 +95,10 @@ class Connections:
     def take_idle(self) -> HTTPConnection | None:
         """Give a connection that can be reused; ``None`` if there is none."""
         while self._idle:
-            connection = self._idle.pop()
-            if not connection.timed.has_unread_bytes():
-                return connection
-            connection.close()
+            idle = self._idle.pop()
+            if idle.is_usable():
+                return idle.connection
+            idle.connection.close()
         return None
 
     async def open_fresh(self, deadline_ns: int) -> HTTPConnection:
@@ -126,15 +108,11 @@ class Connections:
 
         Raises:
             Overdue: it took longer than to the deadline.
-            ConnectionLost: the host could not be reached, or TLS failed.
+            ConnectionLost: the host or its proxy could not be reached, or TLS failed.
         """
-        where = self.endpoint
-        try:
-            with trio.CancelScope(deadline=trio_deadline(deadline_ns)):
-                stream = await self._connect(where.host, where.port, where.tls)
-                return HTTPConnection(where.origin, TimedStream(stream))
-        except (OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
-            raise ConnectionLost(_why(error)) from error
+        with trio.CancelScope(deadline=trio_deadline(deadline_ns)):
+            stream = await dial(self.endpoint, self._connect)
+            return HTTPConnection(self.endpoint.origin, TimedStream(stream))
         raise Overdue
 
     def give_back(self, lease: Lease, connection: HTTPConnection | None) -> None:
@@ -142,22 +120,20 @@ class Connections:
         self._leases.remove(lease)
         self._slots.release()
         if connection is not None:
-            self._idle.append(connection)
-            self._close_stale()
+            self._keep(connection)
 
-    def _close_stale(self) -> None:
-        """Close those that the peer has closed, beginning with the one that was idle longest.
-
-        The last one used comes first, so those at the other end would never be looked at.
-        """
-        while self._idle and self._idle[0].timed.has_unread_bytes():
-            self._idle.popleft().close()
+    def _keep(self, connection: HTTPConnection) -> None:
+        until = min(now_ns() + self._idle_ns, connection.opened_ns + self._lifetime_ns)
+        self._idle.append(_Idle(connection, until))
+        # The last one used comes first, so those at the other end would never be looked at.
+        while self._idle and not self._idle[0].is_usable():
+            self._idle.popleft().connection.close()
 
     def close(self) -> None:
         """Close every connection, those in use too: whoever reads from one learns of it."""
         with ExitStack() as closing:
             while self._idle:
-                closing.callback(self._idle.pop().close)
+                closing.callback(self._idle.pop().connection.close)
             for lease in self._leases:
                 closing.callback(lease.close)
 
@@ -175,7 +151,7 @@ class Lease:
 
         Raises:
             Overdue: it took longer than to the deadline.
-            ConnectionLost: the host could not be reached, or TLS failed.
+            ConnectionLost: the host or its proxy could not be reached, or TLS failed.
             trio.ClosedResourceError: the lease was closed meanwhile.
         """
         self._drop()
@@ -209,17 +185,3 @@ class Lease:
             self._ended = True
             self.connection = None
             self._home.give_back(self, connection)
-
-
-def _why(error: Exception) -> str:
-    """Say why there is no connection: trio wraps and groups the errors of sockets and of TLS."""
-    cause = error.__cause__
-    if _is_group(cause):
-        return "; ".join(sorted({str(each) for each in cause.exceptions}))
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {cause.verify_message} (the target's ca_file)"
-    return str(cause or error) or type(error).__name__
-
-
-def _is_group(error: BaseException | None) -> TypeGuard[ExceptionGroup[Exception]]:
-    return isinstance(error, ExceptionGroup)

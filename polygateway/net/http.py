@@ -7,10 +7,9 @@
 # nothing needs to be finalised. tests/net/test_http.py pins the private names used here against
 # httpcore and httpcore2.
 #
-# Keys are not among what httpcore and h11 handle: they hold the head in variables, which tracebacks
-# show, and httpcore logs the heads of responses, in which some servers echo that of the request.
-# So a mark stands for each secret until the head is written, and httpcore is told of no header
-# that came.
+# Keys are not among what httpcore and h11 handle: a mark stands for each until the head is written.
+# And httpcore logs the heads of responses, in which some servers echo that of the request, so it is
+# told of no header that came.
 
 from __future__ import annotations
 
@@ -24,13 +23,15 @@ import h11
 import httpcore
 import trio
 
-from ..secret import Secret
 from ..wire.malformed import excerpt
+from .clock import now_ns
+from .marks import marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from typing import Self
 
+    from ..secret import Secret
     from .stream import TimedStream
 
 
@@ -91,6 +92,9 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
     def __init__(self, origin: httpcore.Origin, stream: TimedStream) -> None:
         super().__init__(origin, stream)
         self.timed = stream
+        self.opened_ns: int = now_ns()
+        """When this was made."""
+
         self.exchanges: int = 0
         """Requests sent."""
 
@@ -124,7 +128,7 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
             port=self._origin.port,
             target=path,
         )
-        marks, sent = _marked(headers)
+        marks, sent = marked(headers)
         self.timed.secrets = marks
         content = _Body(body, self.on_sent)
         request = httpcore.Request("POST", url, headers=sent, content=content)
@@ -232,22 +236,6 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
     def close(self) -> None:
         """Close the connection at once. Closing again does nothing."""
         self.timed.close()
-
-
-def _marked(
-    headers: Sequence[tuple[bytes, str | Secret]],
-) -> tuple[Mapping[bytes, Secret], list[tuple[bytes, bytes]]]:
-    """Put a mark, which no other part of a head can hold, in the place of each secret."""
-    marks: dict[bytes, Secret] = {}
-    sent: list[tuple[bytes, bytes]] = []
-    for name, value in headers:
-        if isinstance(value, Secret):
-            mark = b"\xff%d\xff" % len(marks)
-            marks[mark] = value
-            sent.append((name, mark))
-        else:
-            sent.append((name, value.encode("ascii")))
-    return marks, sent
 
 
 def _joined(headers: Sequence[tuple[bytes, bytes]], secrets: Collection[Secret]) -> dict[str, str]:

@@ -11,7 +11,9 @@ import trio
 from hypothesis import Phase, given, settings, strategies as st
 from trio.testing import wait_all_tasks_blocked
 
-from polygateway.net.connections import Connections, Endpoint, Lease, NoSlot, connect_tcp
+from polygateway import Limits
+from polygateway.net.connections import Connections, Lease, NoSlot
+from polygateway.net.dial import Endpoint, connect_tcp
 from polygateway.net.exchange import Exchange
 from polygateway.net.http import ConnectionLost
 from polygateway.net.stream import Overdue
@@ -25,11 +27,12 @@ from tests.net.wires import (
     requested,
     sockets,
     wire,
+    with_slots,
     within,
 )
 
 if TYPE_CHECKING:
-    from polygateway.net.connections import Connect
+    from polygateway.net.dial import Connect
 
 HTTP = Endpoint("http", "h", 80, None)
 LATE = 1_000_000 * SECOND
@@ -46,7 +49,7 @@ async def answering(server: ServerEnd) -> None:
 
 
 def connections_to(network: Network, slots: int = 1) -> Connections:
-    return Connections(HTTP, slots=slots, connect=network.connect)
+    return Connections(HTTP, with_slots(slots), network.connect)
 
 
 async def connected(connections: Connections) -> Lease:
@@ -65,7 +68,7 @@ async def in_memory(host: str, port: int, tls: ssl.SSLContext | None) -> trio.ab
 
 def test_a_slot_is_waited_for_until_the_deadline_and_no_longer() -> None:
     async def main() -> None:
-        connections = Connections(HTTP, slots=2, connect=in_memory)
+        connections = Connections(HTTP, with_slots(2), in_memory)
         leases = [await connections.admit(LATE) for _ in range(2)]
         with pytest.raises(NoSlot):
             await connections.admit(3 * SECOND)
@@ -79,7 +82,7 @@ def test_a_slot_is_waited_for_until_the_deadline_and_no_longer() -> None:
 
 def test_slots_are_given_first_come_first_served() -> None:
     async def main() -> list[int]:
-        connections = Connections(HTTP, slots=1, connect=in_memory)
+        connections = Connections(HTTP, with_slots(1), in_memory)
         order: list[int] = []
 
         async def wait(number: int) -> None:
@@ -98,11 +101,88 @@ def test_slots_are_given_first_come_first_served() -> None:
     assert run_virtual(main) == list(range(10))
 
 
+class Queue:
+    """A crowd that waits for a few slots: some give up, and the others hold one for a while."""
+
+    def __init__(self, slots: int, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._connections = Connections(HTTP, with_slots(slots), in_memory)
+        self.asked: list[int] = []
+        self.admitted: list[tuple[float, int]] = []
+        """When who was. Of those who are let in at the same instant trio draws who runs first."""
+
+        self.given_up: set[int] = set()
+        self.slots_left = -1
+
+    async def run(self, crowd: int) -> None:
+        async with trio.open_nursery() as nursery:
+            for number in range(crowd):
+                self.asked.append(number)
+                nursery.start_soon(self._wait, number)
+                await wait_all_tasks_blocked()  # so that they ask in this order
+                await trio.sleep(self._random.choice((0, 0, 1)))
+        self.slots_left = self._connections.free_slots
+
+    async def _wait(self, number: int) -> None:
+        patience = self._random.choice((3, 10, 1000))
+        with trio.move_on_after(patience):
+            lease = await self._connections.admit(LATE)
+            self.admitted.append((trio.current_time(), number))
+            with trio.CancelScope(shield=True):
+                await trio.sleep(self._random.randrange(6))
+            (lease.close if self._random.randrange(2) else lease.keep)()
+            return
+        self.given_up.add(number)
+
+
+@given(
+    slots=st.integers(min_value=1, max_value=5),
+    crowd=st.integers(min_value=1, max_value=40),
+    seed=st.integers(min_value=0, max_value=2**32 - 1),
+)
+def test_a_crowd_is_admitted_in_the_order_of_asking_and_nobody_starves(
+    slots: int, crowd: int, seed: int
+) -> None:
+    queue = Queue(slots, seed)
+    run_virtual(queue.run, crowd)
+    admitted = [number for _, number in sorted(queue.admitted)]
+    assert admitted == [number for number in queue.asked if number not in queue.given_up]
+    assert queue.slots_left == slots
+
+
+def test_who_waits_longer_than_the_deadline_is_told_so_and_holds_up_nobody() -> None:
+    async def main() -> None:
+        connections = Connections(HTTP, with_slots(1), in_memory)
+        held = await connections.admit(LATE)
+        told: list[float] = []
+
+        async def wait(until_s: float) -> None:
+            with pytest.raises(NoSlot):
+                await connections.admit(round(until_s * SECOND))
+            told.append(trio.current_time())
+
+        async def wait_longer() -> None:
+            lease = await connections.admit(LATE)
+            told.append(trio.current_time())
+            lease.close()
+
+        async with trio.open_nursery() as nursery:
+            for until_s in (3, 1, 2):
+                nursery.start_soon(wait, until_s)
+            await wait_all_tasks_blocked()
+            nursery.start_soon(wait_longer)
+            await trio.sleep(5)
+            held.close()
+        assert told == [1, 2, 3, 5]
+
+    run_virtual(main)
+
+
 @pytest.mark.parametrize("first", ["cancel", "release"])
 def test_a_slot_that_comes_with_a_cancellation_has_one_owner_or_is_free(first: str) -> None:
     # encode/httpcore#1093: what was assigned to a task that is cancelled in the same step is lost.
     async def main() -> None:
-        connections = Connections(HTTP, slots=1, connect=in_memory)
+        connections = Connections(HTTP, with_slots(1), in_memory)
         lease = await connections.admit(LATE)
         got: list[Lease] = []
 
@@ -128,7 +208,7 @@ def test_a_slot_that_comes_with_a_cancellation_has_one_owner_or_is_free(first: s
 
 def test_a_waiter_that_gives_up_leaves_its_place_to_the_next() -> None:
     async def main() -> None:
-        connections = Connections(HTTP, slots=1, connect=in_memory)
+        connections = Connections(HTTP, with_slots(1), in_memory)
         lease = await connections.admit(LATE)
         async with trio.open_nursery() as nursery:
 
@@ -181,7 +261,7 @@ def test_a_stream_from_a_connect_that_ignores_its_cancellation_is_not_lost() -> 
                 await trio.sleep(10)
             return client
 
-        connections = Connections(HTTP, slots=1, connect=stubborn)
+        connections = Connections(HTTP, with_slots(1), stubborn)
         lease = await connections.admit(LATE)
         with trio.move_on_after(3):
             await lease.connect(LATE)
@@ -202,7 +282,7 @@ def test_connect_is_told_where_to_go() -> None:
 
         context = ssl.create_default_context()
         endpoint = Endpoint("https", "h.invalid", 8443, context)
-        await connected(Connections(endpoint, slots=1, connect=connect))
+        await connected(Connections(endpoint, with_slots(1), connect))
         assert told == [("h.invalid", 8443, context)]
 
     run_virtual(main)
@@ -234,7 +314,7 @@ def raising(error: Exception, cause: Exception | None = None) -> Connect:
 )
 def test_a_connection_that_cannot_be_had_says_why(connect: Connect, text: str) -> None:
     async def main() -> None:
-        connections = Connections(HTTP, slots=1, connect=connect)
+        connections = Connections(HTTP, with_slots(1), connect)
         lease = await connections.admit(LATE)
         with pytest.raises(ConnectionLost, match=text):
             await lease.connect(LATE)
@@ -257,7 +337,7 @@ def test_whatever_else_connect_raises_comes_out_as_it_is_and_costs_no_slot(
     error: Exception,
 ) -> None:
     async def main() -> None:
-        connections = Connections(HTTP, slots=1, connect=raising(error))
+        connections = Connections(HTTP, with_slots(1), raising(error))
         lease = await connections.admit(LATE)
         with pytest.raises(type(error)) as caught:
             await lease.connect(LATE)
@@ -275,7 +355,7 @@ async def test_a_port_where_nobody_listens_refuses_the_connection() -> None:
         port: int = held.getsockname()[1]
         for host in ("127.0.0.1", "localhost"):
             connections = Connections(
-                Endpoint("http", host, port, None), slots=1, connect=connect_tcp
+                Endpoint("http", host, port, None), with_slots(1), connect_tcp
             )
             lease = await connections.admit(far)
             with pytest.raises(ConnectionLost, match="refused"):
@@ -346,7 +426,7 @@ async def test_an_idle_connection_that_has_something_to_say_is_closed_before_use
         ends.append(sockets())
         return ends[-1][0]
 
-    connections = Connections(HTTP, slots=3, connect=connect)
+    connections = Connections(HTTP, with_slots(3), connect)
     far = within().end_ns
     leases = [await connections.admit(far) for _ in range(3)]
     kept = [await lease.connect(far) for lease in leases]
@@ -363,6 +443,120 @@ async def test_an_idle_connection_that_has_something_to_say_is_closed_before_use
     connections.close()
     for _, server in ends:
         await server.aclose()
+
+
+# ---------------------------------------------------------------- idle and old ones
+
+
+def bounded(network: Network, *, idle_s: float = 50, lifetime_s: float = 600) -> Connections:
+    limits = Limits(
+        max_connections_per_target=3, idle_timeout_s=idle_s, connection_lifetime_s=lifetime_s
+    )
+    return Connections(HTTP, limits, network.connect)
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "reused"), [(0, True), (49.9, True), (50, False), (90, False)]
+)
+def test_a_connection_that_was_idle_for_too_long_is_closed_and_not_used_again(
+    waited_s: float, reused: bool
+) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            network = Network(nursery, [no_reply])
+            connections = bounded(network, idle_s=50)
+            (await connected(connections)).keep()
+            await trio.sleep(waited_s)
+            await connected(connections)
+            assert len(network.clients) == (1 if reused else 2)
+            assert connections.open == network.open == 1
+            connections.close()
+
+    run_virtual(main)
+
+
+def test_each_use_begins_the_idle_time_anew_but_not_the_lifetime() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            network = Network(nursery, [no_reply])
+            connections = bounded(network, idle_s=50, lifetime_s=100)
+            used: list[int] = []
+            for _ in range(4):  # at 0, 40, 80 and 120 s
+                lease = await connected(connections)
+                used.append(len(network.clients))
+                lease.keep()
+                await trio.sleep(40)
+            assert used == [1, 1, 1, 2]
+            connections.close()
+
+    run_virtual(main)
+
+
+def test_an_exchange_may_last_longer_than_a_lifetime_and_ends_it() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            network = Network(nursery, [no_reply])
+            connections = bounded(network, lifetime_s=100)
+            lease = await connected(connections)
+            await trio.sleep(500)
+            assert network.open == 1
+            lease.keep()
+            assert connections.open == network.open == 0
+
+    run_virtual(main)
+
+
+def test_without_any_idle_time_no_connection_is_reused() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            network = Network(nursery, [no_reply])
+            connections = bounded(network, idle_s=0)
+            for opened in (1, 2, 3):
+                (await connected(connections)).keep()
+                assert len(network.clients) == opened
+                assert connections.open == network.open == 0
+
+    run_virtual(main)
+
+
+def test_those_that_were_idle_longest_are_swept_when_another_comes_back() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            network = Network(nursery, [no_reply])
+            connections = bounded(network, idle_s=50)
+            leases = [await connected(connections) for _ in range(3)]
+            for lease in leases[:2]:
+                lease.keep()
+                await trio.sleep(20)
+            await trio.sleep(20)
+            assert network.open == 3  # nobody looks while nothing happens
+            leases[2].keep()
+            assert [client.closed for client in network.clients] == [True, False, False]
+            await trio.sleep(45)
+            # The last one is used again; the one before it is out of date by now.
+            (await connected(connections)).keep()
+            assert [client.closed for client in network.clients] == [True, True, False]
+            connections.close()
+
+    run_virtual(main)
+
+
+def test_what_is_out_of_date_is_closed_on_the_way_to_one_that_is_not() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            network = Network(nursery, [no_reply])
+            connections = bounded(network, lifetime_s=100)
+            old = await connected(connections)
+            await trio.sleep(90)
+            (await connected(connections)).keep()
+            old.keep()  # it comes first, for it was used last
+            await trio.sleep(20)
+            await connected(connections)
+            assert [client.closed for client in network.clients] == [True, False]
+            assert connections.open == 1
+            connections.close()
+
+    run_virtual(main)
 
 
 # ---------------------------------------------------------------- closing
@@ -401,7 +595,7 @@ def test_whatever_is_done_with_a_lease_after_its_end_does_nothing() -> None:
 
 def test_a_lease_without_connection_can_be_kept_or_closed() -> None:
     async def main() -> None:
-        connections = Connections(HTTP, slots=1, connect=in_memory)
+        connections = Connections(HTTP, with_slots(1), in_memory)
         (await connections.admit(LATE)).keep()
         (await connections.admit(LATE)).close()
         assert (connections.open, connections.free_slots) == (0, 1)
@@ -483,9 +677,7 @@ class Storm:
     async def run(self) -> None:
         async with trio.open_nursery() as servers:
             network = Network(servers, [self._serve])
-            connections = Connections(
-                HTTP, slots=self.SLOTS, connect=partial(self._connect, network)
-            )
+            connections = Connections(HTTP, with_slots(self.SLOTS), partial(self._connect, network))
             async with trio.open_nursery() as nursery:
                 for _ in range(self.TASKS):
                     nursery.start_soon(self._work, connections)

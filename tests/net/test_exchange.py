@@ -12,7 +12,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from polygateway.net.connections import Connections, Endpoint, NoSlot
+from polygateway.net.connections import Connections, NoSlot
+from polygateway.net.dial import Endpoint
 from polygateway.net.exchange import ConnectOverdue, Exchange
 from polygateway.net.http import ConnectionLost, HTTPViolation
 from polygateway.net.inflate import CodingError
@@ -28,6 +29,7 @@ from tests.net.wires import (
     replied,
     requested,
     sockets,
+    with_slots,
     within,
 )
 
@@ -50,7 +52,7 @@ class House:
     ) -> None:
         self.network = Network(nursery, serve, connect_s=connect_s)
         endpoint = Endpoint("http", "h", 80, None)
-        self.connections = Connections(endpoint, slots=slots, connect=self.network.connect)
+        self.connections = Connections(endpoint, with_slots(slots), self.network.connect)
         self.reads: list[tuple[float, float]] = []
         """The stamps that the exchanges were told, in seconds."""
 
@@ -842,7 +844,7 @@ async def test_closed_by_the_owner_of_all_a_read_of_a_socket_ends() -> None:
     async def connect(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Stream:
         return client
 
-    connections = Connections(Endpoint("http", "h", 80, None), slots=1, connect=connect)
+    connections = Connections(Endpoint("http", "h", 80, None), with_slots(1), connect)
     exchange = Exchange(connections, lambda asked, arrived, found: None)
     async with server, trio.open_nursery() as nursery:
         nursery.start_soon(closed_in, partial(exchange.open, POST, within()))

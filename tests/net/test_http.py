@@ -114,7 +114,7 @@ def private(connection: HTTPConnection, name: str) -> object:
     return value
 
 
-def test_the_private_names_that_are_used_exist(net: Net) -> None:
+async def test_the_private_names_that_are_used_exist(net: Net) -> None:
     client, _ = wire()
     connection = net.connection(client)
     assert isinstance(connection, net.base)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ssl
-from contextlib import asynccontextmanager
+import traceback
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
+from cryptography.hazmat.primitives import serialization
+from trio.testing import memory_stream_pair
 
-from polygateway.net.connections import Connections, Endpoint, Lease, connect_tcp
+from polygateway import ConfigurationError, Target
+from polygateway.net.connections import Connections, Lease
+from polygateway.net.dial import Endpoint, connect_tcp
 from polygateway.net.exchange import Exchange
 from polygateway.net.http import ConnectionLost
-from tests.net.wires import OK, POST, Authority, requested, within
+from polygateway.net.tls import client_context
+from tests.net.wires import OK, POST, Authority, requested, with_slots, within
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -60,7 +66,7 @@ class Provider:
 
 
 def connections_to(port: int, tls: ssl.SSLContext, host: str = HOST) -> Connections:
-    return Connections(Endpoint("https", host, port, tls), slots=1, connect=connect_tcp)
+    return Connections(Endpoint("https", host, port, tls), with_slots(1), connect_tcp)
 
 
 async def whole(connections: Connections) -> bytes:
@@ -95,7 +101,7 @@ async def test_without_a_context_the_same_goes_over_plain_tcp() -> None:
                 await tcp.send_all(OK)
 
     async with listening(serve) as port:
-        connections = Connections(Endpoint("http", HOST, port, None), slots=1, connect=connect_tcp)
+        connections = Connections(Endpoint("http", HOST, port, None), with_slots(1), connect_tcp)
         for _ in range(2):
             assert await whole(connections) == b"ok"
         assert connections.open == 1
@@ -209,3 +215,217 @@ async def test_a_losers_connection_is_closed_at_once_and_without_a_goodbye() -> 
         assert not provider.said_goodbye
         with pytest.raises(trio.ClosedResourceError):
             await connection.timed.read(100)
+
+
+# ---------------------------------------------------------------- what came along
+
+
+class Gathering(trio.abc.Stream):
+    """Sends what it is given in one piece, when it is told to."""
+
+    def __init__(self, inner: trio.abc.Stream) -> None:
+        self._inner = inner
+        self._gathered: bytearray | None = None
+
+    def gather(self) -> None:
+        self._gathered = bytearray()
+
+    async def flush(self) -> None:
+        gathered, self._gathered = self._gathered, None
+        await self._inner.send_all(gathered or b"")
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        if self._gathered is None:
+            await self._inner.send_all(data)
+        else:
+            self._gathered.extend(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._inner.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        return await self._inner.receive_some(max_bytes)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+@pytest.mark.parametrize("stray", [b"", OK, b"HTTP/1.1 408 Request Timeout\r\n\r\n"])
+async def test_what_came_behind_a_response_in_a_record_of_its_own_ends_the_connection(
+    stray: bytes,
+) -> None:
+    # It is in no buffer of HTTP's, and the socket is empty: it would be taken for the reply to the
+    # next request.
+    context = AUTHORITY.serving(HOST)
+    accepted = 0
+
+    async def serve(tcp: trio.SocketStream) -> None:
+        nonlocal accepted
+        accepted += 1
+        transport = Gathering(tcp)
+        stream = trio.SSLStream(transport, context, server_side=True)
+        async with tcp:
+            with suppress(trio.BrokenResourceError):  # clients say no goodbye
+                while await requested(stream):
+                    transport.gather()
+                    await stream.send_all(OK)
+                    if stray:
+                        await stream.send_all(stray)
+                    await transport.flush()
+
+    async with listening(serve) as port:
+        connections = connections_to(port, AUTHORITY.trusting())
+        with trio.fail_after(20):
+            for _ in range(3):
+                assert await whole(connections) == b"ok"
+        assert accepted == (3 if stray else 1)
+        connections.close()
+
+
+def test_the_private_name_that_tells_of_unread_records_exists() -> None:
+    stream = trio.SSLStream(memory_stream_pair()[0], ssl.create_default_context())
+    assert isinstance(stream._incoming, ssl.MemoryBIO)
+    assert stream._incoming.pending == 0
+
+
+# ---------------------------------------------------------------- the context
+
+
+def target(
+    ca_file: str | None = None,
+    client_cert_file: str | None = None,
+    client_key_file: str | None = None,
+) -> Target:
+    return Target(
+        dialect="openai-chat",
+        base_url="https://h.invalid",
+        model="m",
+        ca_file=ca_file,
+        client_cert_file=client_cert_file,
+        client_key_file=client_key_file,
+    )
+
+
+class Files:
+    """PEM files of a client that the authority knows."""
+
+    def __init__(self, folder: Path) -> None:
+        client, other = AUTHORITY.issue("client"), AUTHORITY.issue("other")
+        self._folder = folder
+        self.ca = self._write("ca.pem", AUTHORITY.pem)
+        self.cert = self._write("cert.pem", client.certificate)
+        self.key = self._write("key.pem", client.key)
+        self.both = self._write("both.pem", client.key + client.certificate)
+        self.other_key = self._write("other.pem", other.key)
+        self.encrypted = self._write("encrypted.pem", encrypted(client.key))
+        self.garbage = self._write("garbage.pem", b"canary-7f3a\n")
+        self.missing = str(folder / "missing.pem")
+
+    def _write(self, name: str, content: bytes) -> str:
+        path = self._folder / name
+        path.write_bytes(content)
+        return str(path)
+
+
+def encrypted(key: bytes) -> bytes:
+    plain = serialization.load_pem_private_key(key, None)
+    return plain.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"passphrase"),
+    )
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def test_a_server_is_verified_whatever_is_configured(files: Files) -> None:
+    for context in (
+        client_context("eu", target()),
+        client_context("eu", target(ca_file=files.ca)),
+        client_context("eu", target(client_cert_file=files.both)),
+    ):
+        assert context.verify_mode is ssl.CERT_REQUIRED
+        assert context.check_hostname
+        assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
+
+
+async def test_a_server_that_asks_for_it_is_shown_the_client_s_certificate(files: Files) -> None:
+    context = AUTHORITY.serving(HOST)
+    context.load_verify_locations(files.ca)
+    context.verify_mode = ssl.CERT_REQUIRED
+    shown: list[object] = []
+
+    async def serve(tcp: trio.SocketStream) -> None:
+        stream = trio.SSLStream(tcp, context, server_side=True)
+        async with tcp:
+            with suppress(trio.BrokenResourceError):
+                while await requested(stream):
+                    shown.append(stream.getpeercert()["subjectAltName"])
+                    await stream.send_all(OK)
+
+    async with listening(serve) as port:
+        for given in (
+            {"client_cert_file": files.cert, "client_key_file": files.key},
+            {"client_cert_file": files.both},
+        ):
+            connections = connections_to(
+                port, client_context("eu", target(ca_file=files.ca, **given))
+            )
+            assert await whole(connections) == b"ok"
+            connections.close()
+        # Without one the server ends the connection; TLS 1.3 learns that after the handshake.
+        connections = connections_to(port, client_context("eu", target(ca_file=files.ca)))
+        with pytest.raises(ConnectionLost):
+            await whole(connections)
+        connections.close()
+    assert shown == [(("DNS", "client"),)] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"ca_file": "missing"}, r"targets\.eu\.ca_file: '.*missing\.pem' .*No such file"),
+        ({"ca_file": "garbage"}, r"targets\.eu\.ca_file: '.*garbage\.pem' holds no usable cert"),
+        ({"ca_file": "key"}, r"targets\.eu\.ca_file: '.*key\.pem' holds no usable certificates"),
+        (
+            {"client_cert_file": "missing"},
+            r"targets\.eu\.client_cert_file: '.*missing\.pem' cannot be read: No such file",
+        ),
+        (
+            {"client_cert_file": "cert", "client_key_file": "missing"},
+            r"targets\.eu\.client_key_file: '.*missing\.pem' cannot be read: No such file",
+        ),
+        (
+            {"client_cert_file": "cert"},
+            r"targets\.eu\.client_cert_file: '.*cert\.pem' holds no certificate with its private",
+        ),
+        (
+            {"client_cert_file": "key"},
+            r"targets\.eu\.client_cert_file: '.*key\.pem' holds no certificate with its private",
+        ),
+        (
+            {"client_cert_file": "garbage", "client_key_file": "key"},
+            r"'.*garbage\.pem' with '.*key\.pem' holds no certificate with its private key",
+        ),
+        (
+            {"client_cert_file": "cert", "client_key_file": "other_key"},
+            r"'.*cert\.pem' with '.*other\.pem' .* key values mismatch",
+        ),
+        (
+            {"client_cert_file": "cert", "client_key_file": "encrypted"},
+            r"'.*cert\.pem' with '.*encrypted\.pem' holds a private key that is encrypted",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_its_setting(
+    files: Files, given: dict[str, str], text: str
+) -> None:
+    paths = {setting: getattr(files, name) for setting, name in given.items()}
+    with pytest.raises(ConfigurationError, match=text) as caught:
+        client_context("eu", target(**paths))
+    told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    assert "canary" not in "".join(told.format())
+    assert "PRIVATE KEY" not in "".join(told.format())

@@ -5,18 +5,16 @@ from __future__ import annotations
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeAlias, TypeVarTuple
+from typing import TypeAlias, TypeVarTuple
 
 import attrs
 import trio
 import trustme
 from trio.testing import MemoryReceiveStream, MemorySendStream, memory_stream_pair
 
+from polygateway import Limits
 from polygateway.net.clock import now_ns
 from polygateway.net.exchange import Deadlines, Post
-
-if TYPE_CHECKING:
-    from polygateway.net.connections import Connections
 
 ServerEnd: TypeAlias = trio.StapledStream[MemorySendStream, MemoryReceiveStream]
 Serve: TypeAlias = Callable[["ServerEnd"], Awaitable[None]]
@@ -135,9 +133,17 @@ def within(admission_s: float = 100, connect_s: float = 100, end_s: float = 1000
     )
 
 
-def nothing_left(connections: Connections, slots: int) -> bool:
-    """Tell whether every slot is free and no connection open."""
-    return connections.free_slots == slots and connections.open == 0
+def with_slots(number: int) -> Limits:
+    """Give limits with so many connections."""
+    return Limits(max_connections_per_target=number)
+
+
+@attrs.frozen
+class Certified:
+    """Two PEM texts that belong together."""
+
+    certificate: bytes
+    key: bytes
 
 
 class Authority:
@@ -150,6 +156,12 @@ class Authority:
     def trusting(self) -> ssl.SSLContext:
         """Give the context of a client that trusts this authority alone."""
         return ssl.create_default_context(cadata=self.pem.decode("ascii"))
+
+    def issue(self, name: str) -> Certified:
+        """Give a certificate for *name*, and its key."""
+        issued = self._authority.issue_cert(name)
+        chain = b"".join(each.bytes() for each in issued.cert_chain_pems)
+        return Certified(chain, issued.private_key_pem.bytes())
 
     def serving(self, *names: str) -> ssl.SSLContext:
         """Give the context of a server whose certificate is for *names*."""
