@@ -289,6 +289,8 @@ class Answer:
         headers: Mapping[str, str],
         stats: CallStats,
         ended: bool,
+        before: str = "",
+        withheld: int = 0,
     ) -> Completion:
         """Give what has been received up to now, as the application sees it.
 
@@ -298,10 +300,13 @@ class Answer:
             headers: the response's headers.
             stats: where the time went.
             ended: whether the answer ended properly; tool calls are complete only then.
+            before: the text that this answer goes on with. What only the provider understands is
+                left out behind it: it belongs to the rest of the message alone.
+            withheld: how many characters at the beginning of this answer's text repeat *before*.
         """
         calls = self.calls(ended=ended)
-        text, refusal = self.text("text"), self.text("refusal")
-        opaque = self._opaque() if ended else None
+        text, refusal = before + self.text("text")[withheld:], self.text("refusal")
+        opaque = self._opaque() if ended and not before else None
         return Completion(
             text=text,
             reasoning=self.text("reasoning"),

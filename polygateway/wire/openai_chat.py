@@ -41,6 +41,7 @@ from .jsontext import as_count, as_json, as_object, as_objects, as_text, to_json
 from .openai_chat_opaque import Kept
 from .openai_chat_request import (
     authentication,
+    begun,
     fields_of,
     max_tokens_field,
     messages_for,
@@ -123,6 +124,8 @@ class OpenAIChat:
             ConfigurationError: as :meth:`check`, for what *target* adds.
         """
         messages, left_out = messages_for(target.base_url, request.messages)
+        if request.prefix:
+            messages = begun(target.base_url, messages, request.prefix)
         fields = fields_of(request, messages, max_tokens_field(target))
         body: dict[str, JSON] = {"model": target.model, **fields, "stream": True}
         if target.stream_usage:

@@ -25,6 +25,18 @@ _OPENAI_HOSTS = (
     ".services.ai.azure.com",
 )
 
+# Who wants to be told that the last message is no whole one, and how: the OpenAPI description of
+# Mistral (AssistantMessage), DeepSeek's page "Chat Prefix Completion", Moonshot's and Alibaba's on
+# their partial mode. Mistral refuses the request without it (portkey's error 10573), DeepSeek with
+# it unless the base_url is the one of its beta (new-api#999). Nobody else is known to want it.
+_BEGUN_MARKS = {
+    ".mistral.ai": "prefix",
+    "api.deepseek.com": "prefix",
+    ".moonshot.ai": "partial",
+    ".moonshot.cn": "partial",
+    ".aliyuncs.com": "partial",
+}
+
 UNDATED_VERSIONS = frozenset({"preview", "latest"})
 """Versions of Azure's that have no deployments in their paths (openai-python, lib/azure.py)."""
 
@@ -83,6 +95,25 @@ def messages_for(
                 left_out[opaque.dialect] = None
         sent.append(ids.completed(plain, index))
     return sent, tuple(left_out)
+
+
+def begun(base_url: str, messages: Sequence[Message], prefix: str) -> Sequence[Message]:
+    """Add the beginning of the answer: to what *messages* end with, if that is its beginning, too.
+
+    For two answers at the end are refused (llama.cpp, hermes-agent#80265).
+
+    Args:
+        base_url: where they are sent.
+        messages: as they are sent.
+        prefix: the beginning.
+    """
+    *before, last = messages
+    content = last.get("content")
+    if last["role"] != "assistant" or last.get("tool_calls") or not isinstance(content, str):
+        before, last, content = [*messages], {"role": "assistant"}, ""
+    host = urlsplit(base_url).hostname or ""
+    marks = {mark: True for end, mark in _BEGUN_MARKS.items() if host.endswith(end)}
+    return [*before, {**last, "content": content + prefix, **marks}]
 
 
 class _Ids:

@@ -72,6 +72,8 @@ def request_fields(request: ChatRequest, host: str) -> tuple[dict[str, JSON], Se
     Raises:
         ConfigurationError: the Responses API cannot say it.
     """
+    if request.prefix:
+        raise unsayable(DIALECT, "prefix")
     for name, value in (("stop", request.stop), ("seed", request.seed)):
         if value is not None:
             raise unsayable(DIALECT, name, f"a server that knows it takes it as extra[{name!r}]")

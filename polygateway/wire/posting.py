@@ -50,14 +50,16 @@ def post_json(
     """Make a request out of what a dialect says and what the user wants besides.
 
     Objects in ``extra`` are merged into those of the body, everything else replaces what is there:
-    one sampling option more does not lose the others that a wire keeps in the same object.
+    one sampling option more does not lose the others that a wire keeps in the same object. So it is
+    with a table in ``prefill``, where the request has a ``prefix``.
 
     Args:
         path: see :class:`WireRequest`.
         body: what the dialect says.
         headers: what the dialect authenticates with, and its own.
         request: whose ``extra`` and ``headers`` go over the target's.
-        target: whose ``extra`` and ``headers`` go over the dialect's.
+        target: whose ``prefill`` goes over its ``extra``, and that and ``headers`` over the
+            dialect's.
         accept: the content type that is asked for.
         left_out: see :class:`WireRequest`.
 
@@ -67,12 +69,14 @@ def post_json(
     sent: dict[str, str | Secret] = {"content-type": "application/json", "accept": accept}
     for name, value in (*headers.items(), *target.headers.items(), *request.headers.items()):
         sent[name.lower()] = value
-    return WireRequest(
-        path=path,
-        headers=sent,
-        body=to_json(_merged(_merged(body, target.extra), request.extra)),
-        left_out=left_out,
-    )
+    for extra in (target.extra, _prefill(request, target), request.extra):
+        body = _merged(body, extra)
+    return WireRequest(path=path, headers=sent, body=to_json(body), left_out=left_out)
+
+
+def _prefill(request: ChatRequest, target: Target) -> Mapping[str, JSON]:
+    """Give what *target* wants to be told if its model shall go on with an answer."""
+    return target.prefill if request.prefix and isinstance(target.prefill, Mapping) else {}
 
 
 def _merged(body: Mapping[str, JSON], extra: Mapping[str, JSON]) -> Mapping[str, JSON]:

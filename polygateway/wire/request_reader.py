@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from reprlib import repr as brief
 from typing import TYPE_CHECKING, NoReturn, cast
 
+import attrs
+
 from .._checks import as_list, as_table
 from ..errors import ConfigurationError
 from .conversation import (
@@ -86,7 +88,8 @@ class Reader:
                 opaque = None
             parts = None if opaque is None else opaque.parts
             turns.append(self._turn(message, place, index, turns, parts))
-        return Conversation(turns, tuple(left_out))
+        whole = _begun(turns, request.prefix) if request.prefix else turns
+        return Conversation(whole, tuple(left_out))
 
     def _turn(
         self,
@@ -332,6 +335,19 @@ class Reader:
         if value is None or isinstance(value, bool):
             return value
         return self._wrong(f"{place}[{name!r}]", "true or false")
+
+
+def _begun(turns: Sequence[Turn], prefix: str) -> Sequence[Turn]:
+    """Add the beginning of the answer: to what *turns* end with, if that is its beginning, too."""
+    *before, last = turns
+    if not isinstance(last, Assistant) or last.calls:
+        before, last = [*turns], Assistant(place="prefix", parts=[], calls=[], opaque=None)
+    match last.parts:
+        case [*others, Text() as text]:
+            parts = [*others, attrs.evolve(text, text=text.text + prefix)]
+        case others:
+            parts = [*others, Text(place="prefix", text=prefix, marks={})]
+    return [*before, attrs.evolve(last, parts=parts)]
 
 
 def _call_with(call_id: str, before: Sequence[Turn]) -> Call | None:

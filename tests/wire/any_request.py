@@ -127,7 +127,7 @@ FORMS = mostly(
 
 @st.composite
 def requests(draw: st.DrawFn) -> ChatRequest:
-    """Draw a request with messages, tools, a tool choice and a response format."""
+    """Draw a request with messages, tools, a tool choice, a response format and a prefix."""
     tools = draw(st.none() | st.lists(TOOLS, min_size=1, max_size=2))
     choice = draw(st.sampled_from([None, "auto", "none", "any"]) | TOOLS)
     return ChatRequest(
@@ -135,4 +135,5 @@ def requests(draw: st.DrawFn) -> ChatRequest:
         tools=tools,
         tool_choice=None if tools is None else choice,
         response_format=draw(st.none() | FORMS),
+        prefix=draw(st.sampled_from(["", "", "Ebb"])),
     )

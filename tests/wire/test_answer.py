@@ -20,9 +20,22 @@ def answer(*, max_bytes: int = 100_000) -> Answer:
     return Answer(attempt=3, max_bytes=max_bytes)
 
 
-def whole(given_answer: Answer, stats: CallStats, *, ended: bool = True) -> Completion:
+def whole(
+    given_answer: Answer,
+    stats: CallStats,
+    *,
+    ended: bool = True,
+    before: str = "",
+    withheld: int = 0,
+) -> Completion:
     return given_answer.completion(
-        target="eu", request_id="r-1", headers={"a": "b"}, stats=stats, ended=ended
+        target="eu",
+        request_id="r-1",
+        headers={"a": "b"},
+        stats=stats,
+        ended=ended,
+        before=before,
+        withheld=withheld,
     )
 
 
@@ -251,6 +264,26 @@ def test_an_empty_answer_invents_nothing(stats: CallStats) -> None:
     empty = whole(answer(), stats)
     assert empty.message == {"role": "assistant", "content": ""}
     assert (empty.id, empty.model, empty.usage) == (None, None, Usage())
+
+
+@pytest.mark.parametrize(("withheld", "text"), [(0, "The tide tide."), (5, "The tide.")])
+def test_an_answer_that_goes_on_has_the_text_before_it_and_repeats_none(
+    withheld: int, text: str, stats: CallStats
+) -> None:
+    collected = answer()
+    collected.add_text("text", " tide")
+    collected.add_text("text", ".")
+    completion = whole(collected, stats, before="The tide", withheld=withheld)
+    assert completion.text == text
+    assert completion.message == {"role": "assistant", "content": text}
+
+
+@pytest.mark.parametrize(("before", "kept"), [("", True), ("The", False)])
+def test_what_only_the_provider_understands_is_of_no_use_in_half_a_message(
+    before: str, kept: bool, stats: CallStats
+) -> None:
+    collected = Answer(attempt=0, max_bytes=100, opaque=lambda: {"dialect": "gemini"})
+    assert ("opaque" in whole(collected, stats, before=before).message) is kept
 
 
 # ---- the limit ----------------------------------------------------------------------------------

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
+import attrs
 import pytest
 
 from polygateway import ConfigurationError
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
     from polygateway import CallOptions
     from polygateway.messages import JSON
+
+Table: TypeAlias = "dict[str, JSON]"
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "dialects.md").read_text("utf-8")
 
@@ -104,3 +108,43 @@ def test_a_request_goes_where_the_page_says(row: list[str], dialect: DialectName
     request, _ = build_request("How is the tide?", {})
     target = Target(dialect=dialect, base_url=row[2].strip("`"), model="MODEL")
     assert DIALECTS[dialect].encode(request, target, None).path == row[3].strip("`")
+
+
+BEGUN = attrs.evolve(build_request("How is the tide?", {})[0], prefix="It ebbs")
+
+
+def begun(target: Target) -> Mapping[str, JSON]:
+    """Give the body of a request whose answer has been begun."""
+    decoded: object = json.loads(DIALECTS[target.dialect].encode(BEGUN, target, None).body)
+    return cast("Mapping[str, JSON]", decoded)
+
+
+@pytest.mark.parametrize(
+    ("row", "dialect"), list(zip(table("## Going on with an answer"), DIALECTS, strict=True))
+)
+def test_the_beginning_of_an_answer_goes_where_the_page_says(
+    row: list[str], dialect: DialectName
+) -> None:
+    name, place, role = (cell.strip("`") for cell in row)
+    assert name == dialect
+    if place == "refused":
+        with pytest.raises(ConfigurationError, match="prefill"):
+            Target(dialect=dialect, base_url="https://llm.invalid", model="m", prefill=True)
+    else:
+        target = Target(dialect=dialect, base_url="https://llm.invalid", model="m", prefill=True)
+        messages = cast("list[Mapping[str, JSON]]", begun(target)[place])
+        assert messages[-1]["role"] == role
+        assert "It ebbs" in str(messages[-1])
+
+
+@pytest.mark.parametrize("row", table("### Who wants to be told"), ids=lambda row: str(row[0]))
+def test_who_goes_on_is_told_what_the_page_says(row: list[str]) -> None:
+    _, base_url, prefill, mark = (cell.strip("`") for cell in row)
+    wanted = cast("Table | bool", tomllib.loads(f"prefill = {prefill}")["prefill"])
+    target = Target(dialect="openai-chat", base_url=base_url, model="m", prefill=wanted)
+    marks: Table = {} if mark == "none" else {mark: True}
+    plain = body("openai-chat", {})
+    last: Table = {"role": "assistant", "content": "It ebbs", **marks}
+    messages = [*cast("list[JSON]", plain["messages"]), last]
+    fields: Table = {} if isinstance(wanted, bool) else wanted
+    assert begun(target) == {**plain, "messages": messages, **fields}

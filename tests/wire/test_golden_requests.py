@@ -3,7 +3,8 @@
 A file is one request: ``what`` it shows, and the ``source`` of that (a provider's page, an SDK);
 the ``target`` as in a configuration (the dialect is its folder's; ``base_url`` and ``model`` may be
 left out; with ``api_key_env`` the key is "k"); the ``request``: a call's ``prompt`` and other
-arguments; what to ``expect``: ``path``, ``headers``, ``body``, and ``left_out`` if anything is.
+arguments, and the ``prefix`` of the answer if it has been begun; what to ``expect``: ``path``,
+``headers``, ``body``, and ``left_out`` if anything is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+import attrs
 import pytest
 
 from polygateway.config import load_config
@@ -42,8 +44,9 @@ def target_of(name: str) -> Target:
 
 def encoded(name: str) -> WireRequest:
     options = dict(cast("Table", FILES[name]["request"]))
-    prompt = cast("Prompt", options.pop("prompt"))
-    request, _ = build_request(prompt, cast("CallOptions", options))
+    prompt, prefix = cast("Prompt", options.pop("prompt")), options.pop("prefix", "")
+    plain, _ = build_request(prompt, cast("CallOptions", options))
+    request = attrs.evolve(plain, prefix=cast("str", prefix))
     target = target_of(name)
     dialect = DIALECTS[target.dialect]
     dialect.check(request)

@@ -16,7 +16,7 @@ from polygateway.wire.openai_chat import OpenAIChat
 from polygateway.wire.request_reader import Reader
 
 if TYPE_CHECKING:
-    from polygateway.messages import JSON
+    from polygateway.messages import JSON, Message
 
 TARGET = Target(
     dialect="openai-chat",
@@ -318,3 +318,65 @@ def test_messages_with_nothing_to_complete_are_sent_as_they_are() -> None:
     ]
     wire = OpenAIChat().encode(ChatRequest(messages=messages), TARGET, None)
     assert json.dumps(messages, separators=(",", ":")).encode() in wire.body
+
+
+# ---- an answer that has been begun --------------------------------------------------------------
+
+
+def messages_at(base_url: str, *messages: Message) -> object:
+    target = Target(dialect="openai-chat", base_url=base_url, model="m", prefill=True)
+    body = body_of(ChatRequest(messages=messages, prefix="The ti"), target)
+    assert isinstance(body, dict)
+    return body["messages"]
+
+
+@pytest.mark.parametrize(
+    ("base_url", "marks"),
+    [
+        ("https://api.mistral.ai/v1", {"prefix": True}),
+        ("https://codestral.mistral.ai/v1", {"prefix": True}),
+        ("https://API.DeepSeek.com/beta", {"prefix": True}),
+        ("https://api.moonshot.ai/v1", {"partial": True}),
+        ("https://api.moonshot.cn/v1", {"partial": True}),
+        ("https://dashscope.aliyuncs.com/compatible-mode/v1", {"partial": True}),
+        ("https://dashscope-us.aliyuncs.com/compatible-mode/v1", {"partial": True}),
+        ("https://openrouter.ai/api/v1", {}),
+        ("http://127.0.0.1:8000/v1", {}),
+        # Not theirs: an unknown field would be refused.
+        ("https://mistral.ai.example.invalid/v1", {}),
+        ("https://example.invalid/api.deepseek.com/v1", {}),
+    ],
+)
+def test_who_wants_to_be_told_that_an_answer_is_begun_is(
+    base_url: str, marks: dict[str, bool]
+) -> None:
+    begun = {"role": "assistant", "content": "The ti", **marks}
+    assert messages_at(base_url, *PROMPT) == [*PROMPT, begun]
+
+
+CALLED: Message = {
+    "role": "assistant",
+    "content": "Hm.",
+    "tool_calls": [{"id": "c", "function": {}}],
+}
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        {"role": "user", "content": "Hm."},
+        {"role": "assistant", "content": [{"type": "text", "text": "Hm."}]},
+        {"role": "assistant", "content": None, "refusal": "No."},
+        CALLED,
+    ],
+)
+def test_a_begun_answer_is_a_message_of_its_own(last: Message) -> None:
+    begun = {"role": "assistant", "content": "The ti"}
+    assert messages_at("http://[::1]/v1", *PROMPT, last) == [*PROMPT, last, begun]
+
+
+def test_but_it_goes_behind_what_the_messages_themselves_begin_of_it() -> None:
+    begun: Message = {"role": "assistant", "content": "Hm. ", "name": "lyra"}
+    whole = {"role": "assistant", "content": "Hm. The ti", "name": "lyra", "prefix": True}
+    assert messages_at("https://api.mistral.ai/v1", *PROMPT, begun) == [*PROMPT, whole]
+    assert begun["content"] == "Hm. "

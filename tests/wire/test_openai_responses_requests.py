@@ -89,6 +89,7 @@ def test_a_base_url_is_completed(base_url: str, version: str | None, path: str) 
     ("request_", "text"),
     [
         (ChatRequest(messages=PROMPT, stop=("END",)), "stop cannot be said in the dialect openai"),
+        (ChatRequest(messages=PROMPT, prefix="Ebb"), "prefix cannot be said in the dialect openai"),
         (ChatRequest(messages=PROMPT, seed=0), "seed cannot be said in the dialect openai-respons"),
         (
             ChatRequest(

@@ -62,6 +62,31 @@ def test_what_is_merged_stays_as_it_was_with_whoever_said_it() -> None:
     assert (body, extra) == ({"o": {"a": 0}}, {"o": {"b": 1}})
 
 
+@pytest.mark.parametrize(
+    ("prefix", "body"),
+    [("", '{"a":0,"b":1,"c":2,"o":{"x":1}}'), ("Ebb", '{"a":0,"b":3,"c":2,"o":{"x":1,"y":3}}')],
+)
+def test_what_a_begun_answer_needs_is_over_the_target_s_extra_and_in_no_other_request(
+    prefix: str, body: str
+) -> None:
+    target = Target(
+        dialect="ollama",
+        base_url="http://[::1]",
+        model="m",
+        extra={"b": 1, "c": 1, "o": {"x": 1}},
+        prefill={"b": 3, "c": 3, "o": {"y": 3}},
+    )
+    request = ChatRequest(messages=PROMPT, extra={"c": 2}, prefix=prefix)
+    wire = post_json("/p", {"a": 0, "b": 0}, {}, request=request, target=target)
+    assert wire.body == body.encode()
+
+
+def test_a_target_that_needs_nothing_is_told_nothing_with_a_begun_answer() -> None:
+    target = Target(dialect="ollama", base_url="http://[::1]", model="m", prefill=True)
+    request = ChatRequest(messages=PROMPT, prefix="Ebb")
+    assert post_json("/p", {"a": 0}, {}, request=request, target=target).body == b'{"a":0}'
+
+
 def test_the_user_s_headers_are_over_the_dialect_s_whatever_their_case() -> None:
     wire = posted({}, {}, {}, {"X-Api-Key": Secret("k"), "x-trace": "0"})
     assert wire.headers == {

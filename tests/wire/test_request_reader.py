@@ -76,6 +76,53 @@ def test_each_role_has_a_turn_of_its_own() -> None:
     ]
 
 
+BEGUN = Assistant(place="prefix", parts=[text("prefix", "The ti")], calls=[], opaque=None)
+CALLED: Message = {"role": "assistant", "tool_calls": [{"function": {"name": "tide"}}]}
+
+
+def begun(*messages: Message) -> Sequence[Turn]:
+    return READER.conversation(ChatRequest(messages=messages, prefix="The ti")).turns
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [ASKED],
+        [{"role": "system", "content": "Be brief."}],
+        [ASKED, CALLED],
+        [ASKED, CALLED, {"role": "tool", "content": "3.1 m"}],
+        [ASKED, {"role": "assistant", "content": "Ebb."}, ASKED],
+    ],
+)
+def test_the_beginning_of_the_answer_is_the_model_s_turn_after_all_others(
+    messages: list[Message],
+) -> None:
+    assert begun(*messages) == [*read(*messages), BEGUN]
+
+
+@pytest.mark.parametrize(
+    ("content", "whole"),
+    [
+        ("Hm. ", ["Hm. The ti"]),
+        (
+            [{"type": "text", "text": "Oh. "}, {"type": "text", "text": "Hm. "}],
+            ["Oh. ", "Hm. The ti"],
+        ),
+        ([{"type": "image_url", "image_url": {"url": "u"}}], ["u", "The ti"]),
+        ("", ["The ti"]),
+        (None, ["The ti"]),
+    ],
+)
+def test_it_goes_behind_what_the_messages_themselves_begin_of_the_answer(
+    content: JSON, whole: list[str]
+) -> None:
+    asked, answered = begun(ASKED, {"role": "assistant", "content": content})
+    assert [asked] == read(ASKED)
+    assert isinstance(answered, Assistant)
+    said = [part.text if isinstance(part, Text) else part.url for part in answered.parts]
+    assert (answered.place, said) == ("messages[1]", whole)
+
+
 @pytest.mark.parametrize("content", ["", None, [], ()])
 @pytest.mark.parametrize("role", ["system", "user", "assistant"])
 def test_an_empty_message_has_no_parts(role: str, content: JSON) -> None:
