@@ -11,6 +11,7 @@ from ..errors import (
     AuthenticationFailed,
     ConnectFailed,
     ConnectTimeout,
+    ContentFiltered,
     ContextLengthExceeded,
     FirstContentTimeout,
     GatewayBusy,
@@ -44,11 +45,14 @@ class Verdict:
     retry_after_ns: int | None = None
     """How long the target asked not to be tried; ``None`` if it did not say."""
 
+    blames: bool = True
+    """Whether it speaks against the target, and not against the request or our own limits."""
+
 
 _TIMEOUTS = (ConnectTimeout, FirstContentTimeout, StallTimeout)
 _FLUKES = (ServerError, ConnectFailed)
 _ANOTHER_MAY_DO_BETTER = (AuthenticationFailed, ContextLengthExceeded, QuotaExhausted)
-
+_NOT_THE_TARGETS = (GatewayBusy, InvalidRequest, ContextLengthExceeded, ContentFiltered)
 
 # What a provider writes may be any number; half a century is for ever.
 _LONGEST_S = 1.6e9
@@ -57,14 +61,23 @@ _LONGEST_S = 1.6e9
 def judge(failure: Failure) -> Verdict:
     """Say what may be tried after *failure*."""
     silent = isinstance(failure, _TIMEOUTS)
+    unknown = _is_unknown(failure)
     wait = failure.retry_after_s
     return Verdict(
         again=failure.retryable,
-        elsewhere=failure.retryable
-        or isinstance(failure, _ANOTHER_MAY_DO_BETTER)
-        # An unknown model or path: the other targets have names of their own.
-        or (isinstance(failure, InvalidRequest) and failure.status == 404),
+        elsewhere=failure.retryable or unknown or isinstance(failure, _ANOTHER_MAY_DO_BETTER),
         fluke=failure.retryable and isinstance(failure, _FLUKES) and not silent,
         silent=silent,
         retry_after_ns=None if wait is None else ns(min(max(wait, 0), _LONGEST_S)),
+        blames=unknown or not isinstance(failure, _NOT_THE_TARGETS),
     )
+
+
+def is_refusal(failure: Failure) -> bool:
+    """Tell whether it is the request as it is that was refused."""
+    return isinstance(failure, InvalidRequest) and not _is_unknown(failure)
+
+
+def _is_unknown(failure: Failure) -> bool:
+    """Tell whether the model or the path is unknown: the other targets have names of their own."""
+    return isinstance(failure, InvalidRequest) and failure.status == 404

@@ -7,15 +7,18 @@
 #
 # Rule 1: every transition is in one of the two tables below. What is not in the table cannot
 #         happen: the event raises IllegalTransition and changes nothing.
-# Rule 2: no edge leads back. An attempt that stopped running never runs again; a race that is
-#         committed never races again. Two model outputs cannot be spliced, so once the caller may
-#         have seen one of them the others are worthless.
-# Rule 3: a commit is one step: the winner wins and every other running attempt loses in it.
+# Rule 2: no edge leads back for an attempt: one that lost, failed or was cancelled is never heard
+#         again. Two model outputs cannot be spliced, so once the caller may have seen one of them
+#         the others are worthless.
+# Rule 3: a commit is one step: the winner wins and every other attempt that runs, or has won
+#         before, loses in it.
 # Rule 4: an attempt may speak while it runs in an open race, or when it has won. Nothing else
 #         speaks, whatever it had read before it lost.
-# Rule 5: methods are synchronous. Between two checkpoints nothing else runs, so a call of a method
+# Rule 5: a race is reopened only to rescue a stream that was delivered in part. The attempt that
+#         won stays in it, unless it failed; if another one wins, the caller is told at which place.
+# Rule 6: methods are synchronous. Between two checkpoints nothing else runs, so a call of a method
 #         is the linearisation point of the race and needs no lock.
-# Rule 6: what became of an attempt is what this file says, not which exception it happened to see.
+# Rule 7: what became of an attempt is what this file says, not which exception it happened to see.
 
 from __future__ import annotations
 
@@ -38,6 +41,7 @@ class RaceEvent(enum.Enum):
     """What can happen to a race."""
 
     COMMIT = "commit"
+    REOPEN = "reopen"
     END = "end"
 
 
@@ -63,6 +67,7 @@ class AttemptEvent(enum.Enum):
 RACE_TRANSITIONS: dict[tuple[RaceState, RaceEvent], RaceState] = {
     (RaceState.RACING, RaceEvent.COMMIT): RaceState.COMMITTED,
     (RaceState.RACING, RaceEvent.END): RaceState.ENDED,
+    (RaceState.COMMITTED, RaceEvent.REOPEN): RaceState.RACING,
     (RaceState.COMMITTED, RaceEvent.END): RaceState.ENDED,
 }
 
@@ -71,7 +76,10 @@ ATTEMPT_TRANSITIONS: dict[tuple[AttemptState, AttemptEvent], AttemptState] = {
     (AttemptState.RUNNING, AttemptEvent.LOSE): AttemptState.LOST,
     (AttemptState.RUNNING, AttemptEvent.FAIL): AttemptState.FAILED,
     (AttemptState.RUNNING, AttemptEvent.CANCEL): AttemptState.CANCELLED,
-    # A winner may still break, or be left by its caller, before its proper end.
+    # A winner may still break, or be left by its caller, before its proper end; and in a race that
+    # was reopened it wins again, or loses to whoever speaks before it does.
+    (AttemptState.WON, AttemptEvent.WIN): AttemptState.WON,
+    (AttemptState.WON, AttemptEvent.LOSE): AttemptState.LOST,
     (AttemptState.WON, AttemptEvent.FAIL): AttemptState.FAILED,
     (AttemptState.WON, AttemptEvent.CANCEL): AttemptState.CANCELLED,
 }
@@ -99,9 +107,9 @@ class Gate:
     def may_speak(self, attempt: int) -> bool:
         """Tell whether content of that attempt may pass."""
         state = self.attempts[attempt]
-        if self.race is RaceState.RACING:
-            return state is AttemptState.RUNNING
-        return self.race is RaceState.COMMITTED and state is AttemptState.WON
+        if self.race is RaceState.RACING and state is AttemptState.RUNNING:
+            return True
+        return self.race is not RaceState.ENDED and state is AttemptState.WON
 
     def commit(self, winner: int) -> list[int]:
         """Make *winner* the one that speaks; give the attempts that thereby lost."""
@@ -109,13 +117,17 @@ class Gate:
         won = _next(ATTEMPT_TRANSITIONS, self.attempts[winner], AttemptEvent.WIN)
         self.race = race
         self.attempts[winner] = won
-        losers = self.running()
+        losers = [each for each in self.contenders() if each != winner]
         for loser in losers:
             self.lose(loser)
         return losers
 
+    def reopen(self) -> None:
+        """Let attempts compete again, the one that won among them."""
+        self.race = _next(RACE_TRANSITIONS, self.race, RaceEvent.REOPEN)
+
     def lose(self, attempt: int) -> None:
-        """Take a running attempt out of the race because another one is better."""
+        """Take an attempt out of the race because another one is better."""
         self._fire(attempt, AttemptEvent.LOSE)
 
     def fail(self, attempt: int) -> None:
@@ -130,9 +142,10 @@ class Gate:
         """Close the race; nobody speaks any more."""
         self.race = _next(RACE_TRANSITIONS, self.race, RaceEvent.END)
 
-    def running(self) -> list[int]:
-        """Give the attempts that run and have not won."""
-        return [i for i, state in enumerate(self.attempts) if state is AttemptState.RUNNING]
+    def contenders(self) -> list[int]:
+        """Give the attempts that run, or have won and have not ended otherwise."""
+        alive = (AttemptState.RUNNING, AttemptState.WON)
+        return [i for i, state in enumerate(self.attempts) if state in alive]
 
     def _fire(self, attempt: int, event: AttemptEvent) -> None:
         self.attempts[attempt] = _next(ATTEMPT_TRANSITIONS, self.attempts[attempt], event)

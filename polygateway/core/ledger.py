@@ -10,6 +10,8 @@
 # Rule 3: durations are added as whole nanoseconds, which milliseconds give back exactly up to some
 #         weeks. So the order of the calls changes none of these sums.
 # Rule 4: there is one account for each configured name, so memory does not grow with the calls.
+# Rule 5: those calls of a model that could be hedged, and those of the holdout, are added up apart
+#         as well. The holdout is small, so what is to be compared is kept for good.
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict, get_args
 
 import attrs
 
-from ..aggregates import Distribution, GatewayStats, ModelStats, TargetStats
+from ..aggregates import Cohort, Distribution, GatewayStats, ModelStats, TargetStats
 from ..instrument import CallOutcome, Instrument
-from ..stats import AttemptKind, Outcome, RefusalReason
+from ..stats import AttemptKind, Outcome, RefusalReason, Standing
 from .histogram import Histogram
 
 if TYPE_CHECKING:
@@ -29,7 +31,19 @@ if TYPE_CHECKING:
     from ..instrument import CallEnded
     from ..stats import AttemptStats, StreamFigures, Waste
 
+# A histogram forgets by the time that it is told. Told always the same one, it keeps everything.
+_EVER = 0
+
 _Fate: TypeAlias = tuple[AttemptKind, Outcome | None]
+
+
+@attrs.frozen(kw_only=True)
+class TargetState:
+    """What is held of a target at a moment, whatever calls it had."""
+
+    standing: Standing
+    after_s: float | None
+    """See :class:`TargetStats`."""
 
 
 class Ledger(Instrument):
@@ -54,16 +68,23 @@ class Ledger(Instrument):
             whole = [attempt for attempt in attempts if attempt.end_kind == "complete"]
             self._targets[name].add(event.at_ns, attempts, streams=attempts, whole=whole)
 
-    def snapshot(self, now_ns: int, budget_levels: Mapping[str, float]) -> GatewayStats:
+    def snapshot(
+        self, now_ns: int, budget_levels: Mapping[str, float], targets: Mapping[str, TargetState]
+    ) -> GatewayStats:
         """Give all accounts as they are at *now_ns*.
 
         Args:
             now_ns: the time, by the clock of the events.
             budget_levels: the level of each model's purse, in tokens.
+            targets: what is held of each target.
         """
         return GatewayStats(
             targets={
-                name: TargetStats(**account.fields(now_ns))
+                name: TargetStats(
+                    **account.fields(now_ns),
+                    standing=targets[name].standing,
+                    after_s=targets[name].after_s,
+                )
                 for name, account in self._targets.items()
             },
             models={
@@ -200,11 +221,40 @@ class _Account:
 
 
 @attrs.define
+class _Calls:
+    """What is known of calls that were treated alike; see :class:`Cohort`."""
+
+    calls: int = 0
+    failed: int = 0
+    total_ms: Histogram = attrs.field(factory=Histogram)
+    ttft_ms: Histogram = attrs.field(factory=Histogram)
+
+    def add(self, event: CallEnded) -> None:
+        """Add a call that its caller did not leave."""
+        self.calls += 1
+        if event.outcome == "failed":
+            self.failed += 1
+        else:
+            _record(self.total_ms, event.stats.total_ms, _EVER)
+            _record(self.ttft_ms, event.stats.ttft_ms, _EVER)
+
+    def cohort(self) -> Cohort:
+        return Cohort(
+            calls=self.calls,
+            failed=self.failed,
+            total_ms=self.total_ms.snapshot(_EVER),
+            ttft_ms=self.ttft_ms.snapshot(_EVER),
+        )
+
+
+@attrs.define
 class _ModelAccount(_Account):
     """What is known of one model; see :class:`ModelStats`."""
 
     outcomes: Counter[CallOutcome] = attrs.field(factory=Counter[CallOutcome])
     hedges_refused: Counter[RefusalReason] = attrs.field(factory=Counter[RefusalReason])
+    hedged: _Calls = attrs.field(factory=_Calls)
+    holdout: _Calls = attrs.field(factory=_Calls)
 
     def add_call(self, event: CallEnded) -> None:
         """Add a call of this model."""
@@ -213,6 +263,8 @@ class _ModelAccount(_Account):
         self.add(event.at_ns, stats.attempts, streams=[stats], whole=whole)
         self.outcomes[event.outcome] += 1
         self.hedges_refused.update(stats.hedges_refused)
+        if event.outcome != "cancelled" and stats.holdout is not None:
+            (self.holdout if stats.holdout else self.hedged).add(event)
 
     def stats(self, now_ns: int, budget_level: float) -> ModelStats:
         """Give the account as it is at *now_ns*."""
@@ -221,6 +273,8 @@ class _ModelAccount(_Account):
             outcomes={outcome: self.outcomes[outcome] for outcome in get_args(CallOutcome)},
             hedges_refused={why: self.hedges_refused[why] for why in get_args(RefusalReason)},
             budget_level=budget_level,
+            hedged=self.hedged.cohort(),
+            holdout=self.holdout.cohort(),
         )
 
 

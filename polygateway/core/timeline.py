@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, get_args
 
 from ..stats import ContentKind
 from ..trace import Arrival
+from .latency import LEARNED_NS
 from .recording import Recording
 from .tally import Tally
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
     from ..messages import Chunk
     from .tally import Gap
+
+MOST_SILENCES = 16
+"""Silences that are kept of one attempt: a stream that trickles must not outvote all the others."""
 
 _ALONE: Mapping[str, tuple[ContentKind, ...]] = {kind: (kind,) for kind in get_args(ContentKind)}
 
@@ -40,6 +44,9 @@ class Timeline:
 
         self.waited_ns: int = 0
         """Time waited in reads since the last content, or since the start."""
+
+        self.silences: list[int] = []
+        """What was waited in each gap, in their order, that lasted long enough for learning."""
 
         self.recording: Recording | None = Recording() if keeps else None
         """The arrivals; ``None`` unless they are kept."""
@@ -107,6 +114,8 @@ class Timeline:
             _kinds(chunks),
             output_tokens,
         )
+        if self.waited_ns >= LEARNED_NS:
+            self._keep_silence()
         self.waited_ns = 0
         self._keepalives_before = self._keepalives
         joins, self._same_read = self._same_read, True
@@ -118,6 +127,11 @@ class Timeline:
         if self.recording is not None:
             self._keep(self.recording, arrival, chunks, joins=joins)
         return gap
+
+    def _keep_silence(self) -> None:
+        # What came before the first content was no silence.
+        if self.chunk_count and len(self.silences) < MOST_SILENCES:
+            self.silences.append(self.waited_ns)
 
     def _keep(
         self, recording: Recording, arrival: Arrival, chunks: Sequence[Chunk], *, joins: bool

@@ -41,7 +41,7 @@ class Cost:
 
 
 def wasted(cost: Cost, *, ran_ns: int, sent: bool, refused: bool, winner: Cost | None) -> Waste:
-    """Tell what an attempt cost that did not win.
+    """Tell what an attempt cost that was in vain.
 
     Args:
         cost: what is known of it.

@@ -5,7 +5,10 @@ from fractions import Fraction
 import pytest
 from hypothesis import event, given, strategies as st
 
+from polygateway.core.allowance import Allowance
 from polygateway.core.budget import Purse
+
+SECOND = 1_000_000_000
 
 
 def spent(purse: Purse, *, above_half: bool = False) -> int:
@@ -138,3 +141,96 @@ def test_what_is_taken_beyond_the_charges_never_exceeds_ratio_times_calls_plus_b
         assert purse.level == float(level)
         assert taken <= ratio * calls + burst
     event(f"taken: {min(taken, 10)}")
+
+
+# Throttling
+
+
+def told(purse: Purse, verdicts: str, *, start: int = 0) -> list[bool]:
+    """Let attempts succeed (``.``) or fail (``x``) one after the other."""
+    throttled: list[bool] = []
+    for launched, verdict in enumerate(verdicts, start):
+        purse.launched(launched)
+        if verdict == ".":
+            purse.succeeded(launched, launched)
+        else:
+            purse.failed(launched, launched)
+        throttled.append(purse.is_throttled)
+    return throttled
+
+
+def test_while_most_attempts_fail_nothing_is_taken_whatever_the_purse_holds() -> None:
+    purse = Purse(ratio=1, burst=10)
+    told(purse, "x" * 10)
+    assert purse.is_throttled
+    assert spent(purse) == 0
+    assert purse.level == 10
+
+
+def test_a_first_failover_is_charged_all_the_same() -> None:
+    purse = Purse(ratio=1, burst=10)
+    told(purse, "x" * 10)
+    purse.charge()
+    assert purse.level == 9
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "throttled"),
+    [
+        ("x" * 9, False),
+        ("x" * 10, True),
+        ("." * 10 + "x" * 9, False),
+        ("." * 10 + "x" * 10, True),
+        ("..x" * 100, False),
+        (".x" * 5, True),
+        # Ten successes and ten failures, then one success more.
+        ("." * 10 + "x" * 10 + "." * 10, True),
+        ("." * 10 + "x" * 10 + "." * 11, False),
+    ],
+)
+def test_half_of_the_last_twenty_and_at_least_ten_attempts_decide(
+    verdicts: str, throttled: bool
+) -> None:
+    assert told(Purse(ratio=1, burst=10), verdicts)[-1] is throttled
+
+
+def test_hedging_comes_back_by_itself_when_attempts_succeed_again() -> None:
+    purse = Purse(ratio=1, burst=10)
+    told(purse, "x" * 100)
+    throttled = told(purse, "." * 20, start=100)
+    assert throttled.index(False) == 10
+    assert spent(purse) == 10
+
+
+def test_a_failure_that_is_nobodys_counts_as_nothing() -> None:
+    purse = Purse(ratio=1, burst=10)
+    for launched in range(100):
+        purse.launched(launched)
+        purse.cancelled(launched)
+    assert not purse.is_throttled
+    assert not any(told(purse, "x" * 9, start=100))
+    assert told(purse, "x", start=109) == [True]
+
+
+def test_the_quick_failures_of_many_calls_that_began_at_once_do_not_throttle() -> None:
+    purse = Purse(ratio=1, burst=10)
+    for launched in range(1000):
+        purse.launched(launched)
+    for launched in range(0, 1000, 20):
+        purse.failed(launched, SECOND + launched)
+    assert not purse.is_throttled
+
+
+# What hedges may waste
+
+
+def test_hedges_may_waste_what_they_like_where_nothing_is_said() -> None:
+    assert Purse(ratio=1, burst=10).may_waste(0)
+
+
+def test_hedges_may_waste_what_is_allowed() -> None:
+    allowance = Allowance(10)
+    purse = Purse(ratio=1, burst=10, allowance=allowance)
+    assert purse.may_waste(0)
+    allowance.waste(10, 0)
+    assert not purse.may_waste(0)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from polygateway.core.failures import Verdict, judge
+from polygateway.core.failures import Verdict, is_refusal, judge
 from polygateway.errors import (
     AttemptError,
     AuthenticationFailed,
@@ -28,11 +28,13 @@ from tests.core.driver import failure
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from polygateway.core.failures import Failure
+
 FLUKE = Verdict(again=True, elsewhere=True, fluke=True)
 SILENT = Verdict(again=True, elsewhere=True, silent=True)
 ELSEWHERE_AT_ONCE = Verdict(again=True, elsewhere=True)
 ELSEWHERE_ONLY = Verdict(again=False, elsewhere=True)
-NOWHERE = Verdict(again=False, elsewhere=False)
+NOWHERE = Verdict(again=False, elsewhere=False, blames=False)
 
 TABLE: dict[type[AttemptError | GatewayBusy], Verdict] = {
     ServerError: FLUKE,
@@ -40,13 +42,13 @@ TABLE: dict[type[AttemptError | GatewayBusy], Verdict] = {
     ConnectTimeout: SILENT,
     FirstContentTimeout: SILENT,
     StallTimeout: SILENT,
-    GatewayBusy: ELSEWHERE_AT_ONCE,
+    GatewayBusy: Verdict(again=True, elsewhere=True, blames=False),
     Overloaded: ELSEWHERE_AT_ONCE,
     ProtocolViolation: ELSEWHERE_AT_ONCE,
     RateLimited: ELSEWHERE_AT_ONCE,
     Truncated: ELSEWHERE_AT_ONCE,
     AuthenticationFailed: ELSEWHERE_ONLY,
-    ContextLengthExceeded: ELSEWHERE_ONLY,
+    ContextLengthExceeded: Verdict(again=False, elsewhere=True, blames=False),
     QuotaExhausted: ELSEWHERE_ONLY,
     ContentFiltered: NOWHERE,
     InvalidRequest: NOWHERE,
@@ -78,6 +80,22 @@ def test_of_the_refused_requests_only_an_unknown_model_or_path_moves_on(
     status: int, verdict: Verdict
 ) -> None:
     assert judge(failure(InvalidRequest, status=status)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (failure(InvalidRequest, status=400), True),
+        (failure(InvalidRequest), True),
+        (failure(InvalidRequest, status=404), False),
+        (failure(ContextLengthExceeded, status=400), False),
+        (failure(ContentFiltered, status=400), False),
+    ],
+)
+def test_a_request_is_refused_as_it_is_unless_that_is_said_of_model_or_length(
+    error: Failure, refused: bool
+) -> None:
+    assert is_refusal(error) is refused
 
 
 def test_a_404_of_another_kind_changes_nothing() -> None:

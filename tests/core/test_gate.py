@@ -29,13 +29,13 @@ class Seen(NamedTuple):
     race: RaceState
     attempts: list[AttemptState]
     speaks: list[bool]
-    running: list[int]
+    contenders: list[int]
 
 
 def seen(gate: Gate) -> Seen:
     attempts = list(gate.attempts)
     speaks = [gate.may_speak(index) for index in range(len(attempts))]
-    return Seen(gate.race, attempts, speaks, gate.running())
+    return Seen(gate.race, attempts, speaks, gate.contenders())
 
 
 def gate_of(race: RaceState, *attempts: AttemptState) -> Gate:
@@ -62,6 +62,7 @@ LEGAL = {
     (RUNNING, "lose"): LOST,
     (RUNNING, "fail"): FAILED,
     (RUNNING, "cancel"): CANCELLED,
+    (WON, "lose"): LOST,
     (WON, "fail"): FAILED,
     (WON, "cancel"): CANCELLED,
 }
@@ -83,17 +84,38 @@ def test_an_attempt_goes_where_the_table_says_and_nowhere_else(
 
 
 @pytest.mark.parametrize(("race", "state"), list(product(RaceState, AttemptState)))
-def test_only_a_running_attempt_of_an_open_race_can_be_committed(
+def test_only_an_attempt_that_may_speak_in_an_open_race_can_be_committed(
     race: RaceState, state: AttemptState
 ) -> None:
     gate = gate_of(race, RUNNING, state)
-    if (race, state) == (RACING, RUNNING):
+    if race is RACING and state in {RUNNING, WON}:
         assert gate.commit(1) == [0]
-        assert seen(gate) == Seen(COMMITTED, [LOST, WON], [False, True], [])
+        assert seen(gate) == Seen(COMMITTED, [LOST, WON], [False, True], [1])
     else:
         culprit = race.value if race is not RACING else state.value
         event = "commit" if race is not RACING else "win"
         assert refused(gate, lambda: gate.commit(1)) == f"{event} while {culprit}"
+
+
+@pytest.mark.parametrize("race", RaceState)
+def test_only_a_race_that_is_committed_is_reopened(race: RaceState) -> None:
+    gate = gate_of(race, WON, LOST)
+    if race is COMMITTED:
+        gate.reopen()
+        assert seen(gate) == Seen(RACING, [WON, LOST], [True, False], [0])
+    else:
+        assert refused(gate, gate.reopen) == f"reopen while {race.value}"
+
+
+def test_in_a_race_that_is_reopened_one_speaks_in_the_end_and_it_may_be_the_same() -> None:
+    for winner in (0, 1, 2):
+        gate = gate_of(COMMITTED, WON)
+        gate.reopen()
+        gate.launch()
+        gate.launch()
+        assert [gate.may_speak(index) for index in range(3)] == [True] * 3
+        assert gate.commit(winner) == [index for index in range(3) if index != winner]
+        assert [index for index in range(3) if gate.may_speak(index)] == [winner]
 
 
 @pytest.mark.parametrize("race", RaceState)
@@ -120,7 +142,7 @@ def test_only_an_open_race_lets_attempts_in(race: RaceState) -> None:
 def test_who_runs_in_an_open_race_or_has_won_may_speak_and_nobody_else(
     race: RaceState, state: AttemptState
 ) -> None:
-    may = (race, state) in {(RACING, RUNNING), (COMMITTED, WON)}
+    may = (race, state) in {(RACING, RUNNING), (RACING, WON), (COMMITTED, WON)}
     assert gate_of(race, state).may_speak(0) is may
 
 
@@ -131,7 +153,7 @@ def test_a_commit_makes_every_other_running_attempt_lose_and_touches_no_other() 
         COMMITTED,
         [LOST, FAILED, WON, LOST, LOST, CANCELLED],
         [False, False, True, False, False, False],
-        [],
+        [2],
     )
 
 
@@ -153,11 +175,14 @@ def test_nobody_speaks_after_the_end_of_a_race_without_a_winner() -> None:
     assert not gate.may_speak(0)
 
 
-def test_no_edge_of_the_tables_leads_back() -> None:
+def test_no_edge_leads_back_but_that_of_a_rescue() -> None:
     order = [RACING, COMMITTED, ENDED]
-    assert all(
-        order.index(before) < order.index(after) for (before, _), after in RACE_TRANSITIONS.items()
-    )
+    back = {
+        (before, event)
+        for (before, event), after in RACE_TRANSITIONS.items()
+        if order.index(before) >= order.index(after)
+    }
+    assert back == {(COMMITTED, RaceEvent.REOPEN)}
     assert all(after is not RUNNING for after in ATTEMPT_TRANSITIONS.values())
     lasting = {LOST, FAILED, CANCELLED}
     assert not any(before in lasting for before, _ in ATTEMPT_TRANSITIONS)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from polygateway.aggregates import Distribution
-from polygateway.core.ledger import Ledger
+from polygateway.core.ledger import Ledger, TargetState
 from polygateway.instrument import CallOutcome
 from polygateway.stats import AttemptKind, Outcome, RefusalReason
 from tests.aggregate_strategies import (
@@ -27,11 +27,16 @@ from tests.aggregate_strategies import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from polygateway.aggregates import Aggregate, GatewayStats
+    from polygateway.aggregates import Aggregate, Cohort, GatewayStats
     from polygateway.instrument import CallEnded
     from polygateway.stats import AttemptStats, EndKind, StreamFigures, WasteConfidence
 
 LEVELS = {"fast": 10.0, "smart": -2.5, "unused": 3.0}
+STATES = {
+    "eu": TargetState(standing="degraded", after_s=4.5),
+    "us": TargetState(standing="healthy", after_s=None),
+    "apac": TargetState(standing="open", after_s=0.5),
+}
 BOUND = 0.0109  # 1.09 %
 
 
@@ -40,7 +45,7 @@ def ledger(*calls: CallEnded, now_ns: int = START) -> GatewayStats:
     kept = Ledger(TARGETS, MODELS)
     for event in calls:
         event.tell(kept)
-    return kept.snapshot(now_ns, LEVELS)
+    return kept.snapshot(now_ns, LEVELS, STATES)
 
 
 def assert_values(seen: Distribution, *values: float) -> None:
@@ -85,11 +90,22 @@ def test_what_was_not_used_is_there_with_zeros_and_nothing_that_would_need_a_sam
     unused = stats.models["unused"]
     assert unused.outcomes == {"complete": 0, "failed": 0, "cancelled": 0}
     assert unused.hedges_refused == dict.fromkeys(get_args(RefusalReason), 0)
+    for cohort in (unused.hedged, unused.holdout):
+        assert (cohort.calls, cohort.failed) == (0, 0)
+        assert cohort.total_ms == cohort.ttft_ms == Distribution()
 
 
 def test_the_level_of_each_purse_is_that_of_the_moment() -> None:
     stats = ledger()
     assert {name: model.budget_level for name, model in stats.models.items()} == LEVELS
+
+
+def test_what_is_held_of_each_target_is_that_of_the_moment() -> None:
+    stats = ledger()
+    for name, state in STATES.items():
+        assert (stats.targets[name].standing, stats.targets[name].after_s) == (
+            *(state.standing, state.after_s),
+        )
 
 
 def test_a_call_that_made_no_attempt_is_one_of_its_model_alone() -> None:
@@ -237,6 +253,80 @@ def test_wasted_tokens_say_how_well_they_are_known(confidence: WasteConfidence) 
     assert eu.wasted_attempts_uncounted == (confidence == "unknown")
 
 
+def test_what_was_delivered_before_a_continue_seam_is_not_wasted() -> None:
+    # eu breaks after 40 tokens, us goes on: both are in the answer, and nothing was in vain.
+    broken = attempt(attrs.evolve(EMPTY, output_tokens=40), outcome="failed", end_kind="cut")
+    going_on = attempt(timed(900.0, 10), target="us", kind="retry")
+    stats = ledger(call(broken, going_on, figures=timed(900.0, 10)))
+    assert stats.models["fast"].output_tokens == 50
+    assert (stats.targets["eu"].output_tokens, stats.targets["us"].output_tokens) == (40, 10)
+    assert stats.models["fast"].wasted_attempts_uncounted == 0
+
+
+# The cohorts
+
+
+def answered(total_ms: float, ttft_ms: float | None, *, holdout: bool | None) -> CallEnded:
+    figures = attrs.evolve(EMPTY, total_ms=total_ms, ttft_ms=ttft_ms)
+    return call(figures=figures, holdout=holdout)
+
+
+def assert_cohort(seen: Cohort, *, calls: int, failed: int = 0) -> None:
+    assert (seen.calls, seen.failed, seen.total_ms.count) == (calls, failed, calls - failed)
+
+
+def test_the_calls_of_the_holdout_are_kept_apart_from_those_that_could_be_hedged() -> None:
+    fast = ledger(
+        answered(8000, 1600, holdout=False),
+        answered(9000, 1700, holdout=False),
+        answered(60_000, 1500, holdout=True),
+    ).models["fast"]
+    assert_cohort(fast.hedged, calls=2)
+    assert_values(fast.hedged.total_ms, 8000, 9000)
+    assert_values(fast.hedged.ttft_ms, 1600, 1700)
+    assert_cohort(fast.holdout, calls=1)
+    assert_values(fast.holdout.total_ms, 60_000)
+    assert_values(fast.holdout.ttft_ms, 1500)
+
+
+def test_where_nothing_is_hedged_in_any_case_a_call_is_in_neither_cohort() -> None:
+    fast = ledger(answered(8000, 1600, holdout=None)).models["fast"]
+    assert fast.calls == 1
+    assert_cohort(fast.hedged, calls=0)
+    assert_cohort(fast.holdout, calls=0)
+
+
+@pytest.mark.parametrize("holdout", [False, True])
+def test_a_call_that_failed_counts_in_its_cohort_and_has_no_times_there(holdout: bool) -> None:
+    failed = call(figures=attrs.evolve(EMPTY, ttft_ms=5.0), outcome="failed", holdout=holdout)
+    fast = ledger(failed, answered(8000, 1600, holdout=holdout)).models["fast"]
+    assert_cohort(fast.holdout if holdout else fast.hedged, calls=2, failed=1)
+    assert_cohort(fast.hedged if holdout else fast.holdout, calls=0)
+
+
+@pytest.mark.parametrize("holdout", [False, True])
+def test_a_call_that_its_caller_left_is_in_no_cohort(holdout: bool) -> None:
+    fast = ledger(call(outcome="cancelled", holdout=holdout)).models["fast"]
+    assert_cohort(fast.hedged, calls=0)
+    assert_cohort(fast.holdout, calls=0)
+
+
+def test_a_whole_answer_without_content_has_no_time_to_it_in_its_cohort() -> None:
+    fast = ledger(answered(8000, None, holdout=False)).models["fast"]
+    assert (fast.hedged.total_ms.count, fast.hedged.ttft_ms.count) == (1, 0)
+
+
+def test_cohorts_are_kept_for_good_because_few_calls_are_in_the_holdout() -> None:
+    # One call in a hundred, and one call a second: three in five minutes.
+    kept = Ledger(TARGETS, MODELS)
+    for second in range(0, 10_000, 100):
+        event = answered(8000, 1600, holdout=True)
+        attrs.evolve(event, at_ns=START + second * SECOND).tell(kept)
+    fast = kept.snapshot(START + 20_000 * SECOND, LEVELS, STATES).models["fast"]
+    assert fast.holdout.total_ms.count == fast.holdout.ttft_ms.count == 100
+    assert fast.ttft_ms.count == 0
+
+
 # Ratios
 
 
@@ -270,7 +360,7 @@ def test_counts_are_kept_for_good_and_distributions_for_five_minutes() -> None:
     slow = attrs.evolve(EMPTY, ttft_ms=100.0, generation_ms=1000.0)
     call(attempt(slow), figures=slow).tell(kept)
     for seconds, samples in ((0, 1), (269, 1), (301, 0), (10**9, 0)):
-        stats = kept.snapshot(START + seconds * SECOND, LEVELS)
+        stats = kept.snapshot(START + seconds * SECOND, LEVELS, STATES)
         for seen in (stats.targets["eu"], stats.models["fast"]):
             assert (seen.calls, seen.generation_s, seen.ttft_ms.count) == (1, 1.0, samples)
 
@@ -278,9 +368,9 @@ def test_counts_are_kept_for_good_and_distributions_for_five_minutes() -> None:
 def test_a_snapshot_does_not_change_when_calls_go_on() -> None:
     kept = Ledger(TARGETS, MODELS)
     RESCUED.tell(kept)
-    before, again = (kept.snapshot(START, LEVELS) for _ in range(2))
+    before, again = (kept.snapshot(START, LEVELS, STATES) for _ in range(2))
     RESCUED.tell(kept)
-    assert before == again != kept.snapshot(START, LEVELS)
+    assert before == again != kept.snapshot(START, LEVELS, STATES)
 
 
 @pytest.mark.parametrize("ns", [1, 249, 100_000_000, 5_184_000 * SECOND])
@@ -349,6 +439,14 @@ def recount_recent(
     assert_values(seen.cancel_to_closed_ms, *sorted(known(a.cancel_to_closed_ms for a in attempts)))
 
 
+def recount_cohort(seen: Cohort, mine: Sequence[CallEnded]) -> None:
+    whole = [c.stats for c in mine if c.outcome == "complete"]
+    assert seen.calls == sum(c.outcome != "cancelled" for c in mine)
+    assert seen.failed == sum(c.outcome == "failed" for c in mine)
+    assert_values(seen.total_ms, *sorted(s.total_ms for s in whole))
+    assert_values(seen.ttft_ms, *sorted(known(s.ttft_ms for s in whole)))
+
+
 def stalled(streams: Iterable[StreamFigures]) -> bool:
     return any(s.stall_count or any(stall.open for stall in s.stalls) for s in streams)
 
@@ -382,6 +480,8 @@ def test_every_figure_is_that_of_a_plain_recount(drawn: list[CallEnded]) -> None
             [a for c in late_calls for a in c.stats.attempts],
             [c.stats for c in late_calls],
         )
+        recount_cohort(model.hedged, [c for c in mine if c.stats.holdout is False])
+        recount_cohort(model.holdout, [c for c in mine if c.stats.holdout])
         for outcome in get_args(CallOutcome):
             assert model.outcomes[outcome] == sum(c.outcome == outcome for c in mine)
         for why in get_args(RefusalReason):

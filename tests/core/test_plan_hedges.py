@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from polygateway.core.budget import Purse
-from polygateway.core.plan import Launch
+from polygateway.core.decisions import Launch
 from polygateway.errors import AuthenticationFailed, InvalidRequest, ServerError
 from polygateway.policies import HedgePolicy, RetryPolicy
 from tests.core.driver import SECOND, Drive, Until, failure, limited
@@ -376,7 +376,7 @@ def test_the_refusal_of_a_rescue_does_not_put_off_the_hedge_of_a_later_attempt()
     purse.put()
     call.fail(0, limited(), 62 * SECOND)  # a retry at once
     call.wait(67 * SECOND)
-    assert hedges(call) == [(67.0, 1, "ttft")]
+    assert hedges(call) == [(67.0, 0, "ttft")]
 
 
 def test_content_after_a_refusal_is_waited_for_as_ever() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from polygateway.core.decisions import Cancel, Commit, Fail, Launch
 from polygateway.core.gate import AttemptState
-from polygateway.core.plan import Cancel, Commit, Fail, Launch
 from polygateway.errors import ContentFiltered, InvalidRequest, ServerError
 from polygateway.policies import HedgePolicy, RetryPolicy, Winner
 from tests.core.driver import SECOND, Drive, Until, failure

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from polygateway.core.timeline import Timeline
+from polygateway.core.latency import LEARNED_NS
+from polygateway.core.timeline import MOST_SILENCES, Timeline
 from tests.strategies import (
     NOTHING,
     ONE,
@@ -12,6 +13,7 @@ from tests.strategies import (
     followed,
     said,
     text,
+    waits,
 )
 
 
@@ -107,3 +109,35 @@ def test_chunks_of_a_choice_that_is_not_kept_are_counted_and_nothing_else() -> N
     gap = told.content(1, (), None)
     assert gap is not None
     assert gap.next_kind is None
+
+
+# ---------------------------------------------------------------- silences to learn from
+
+LONG = LEARNED_NS
+
+
+def test_the_silences_that_content_ended_are_kept_in_their_order_if_they_were_long() -> None:
+    gaps = waits(LONG - 1, LONG, 1, 3 * LONG, LONG + 1)
+    for threshold in (1, 100 * LONG):  # whatever counts as a stall
+        silences = followed(Stream(gaps, threshold).observed()).timeline.silences
+        assert silences == [LONG, 3 * LONG, LONG + 1]
+
+
+def test_neither_the_way_to_the_first_content_nor_an_open_gap_is_a_silence_that_ended() -> None:
+    gaps = [Gap(0, 2 * LONG, NOTHING), Gap(0, 3 * LONG), Gap(0, 4 * LONG, NOTHING)]
+    told = followed(Stream(gaps, SECOND).observed()).timeline
+    assert told.silences == []
+    assert told.waited_ns == 4 * LONG
+
+
+def test_a_silence_is_what_was_waited_whatever_reads_it_took_and_whoever_was_late() -> None:
+    gaps = [Gap(0, 0), Gap(LONG, LONG - 1, NOTHING), Gap(5 * LONG, 1, late=LONG)]
+    assert followed(Stream(gaps, SECOND).observed()).timeline.silences == [LONG]
+    gaps = [Gap(0, 0), Gap(5 * LONG, LONG - 1, late=LONG)]
+    assert followed(Stream(gaps, SECOND).observed()).timeline.silences == []
+
+
+def test_a_stream_that_trickles_keeps_no_more_silences_than_any_other_may() -> None:
+    gaps = waits(*(LONG + position for position in range(3 * MOST_SILENCES)))
+    silences = followed(Stream(gaps, SECOND).observed()).timeline.silences
+    assert silences == [LONG + position for position in range(MOST_SILENCES)]
