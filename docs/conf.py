@@ -37,6 +37,7 @@ autodoc_member_order = "bysource"
 autodoc_type_aliases = {
     name: name
     for name in (
+        *("Auto", "Recovery", "SeamKind", "Standing"),
         *("AttemptKind", "CallOutcome", "ChunkKind", "Confidence", "ContentKind", "EndKind"),
         *("ErrorKind", "FinishReason", "HedgeReason", "JSON", "Message", "Outcome", "RateBasis"),
         *("RateReason", "RefusalReason", "ReplyForm", "StallCause", "WasteConfidence", "Winner"),

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from .core.failures import Failure
 from .core.tally import Gap
 from .core.timeline import Timeline
 from .core.units import ns
 from .diagnosis import NETWORK_ERRORS, Diagnosis
 from .errors import AttemptError
-from .messages import Chunk
 from .net.clock import now_ns, wall_s
 from .net.exchange import Deadlines, Exchange
 from .net.http import ConnectionLost, HTTPViolation
 from .net.lateness import LoopWatch
 from .net.stream import Overdue
+from .report import Report
 from .usage import Usage
 from .wire.dialect import Phase
 from .wire.faults import refused
@@ -28,7 +27,10 @@ from .wire.faults import refused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .messages import ChatRequest
+    from .continuation import Continuation
+    from .core.decisions import Launch
+    from .core.failures import Failure
+    from .messages import ChatRequest, Chunk
     from .net.http import ResponseHead
     from .policies import Limits, StreamPolicy
     from .route import Route
@@ -58,29 +60,6 @@ class Watched:
     """
 
 
-@attrs.frozen
-class Report:
-    """What one read of an attempt brought."""
-
-    chunks: list[Chunk]
-    at_ns: int
-    """When the read returned."""
-
-    content: bool = False
-    """Whether it completed any content."""
-
-    ended: bool = False
-    """Whether the answer came to its proper end."""
-
-    failure: Failure | None = None
-    """What the attempt ended with; ``None`` unless it failed."""
-
-    @property
-    def over(self) -> bool:
-        """Whether there is nothing more to be read."""
-        return self.ended or self.failure is not None
-
-
 class Attempt:
     """One try at one target.
 
@@ -92,18 +71,21 @@ class Attempt:
         self,
         route: Route,
         request: ChatRequest,
+        launch: Launch,
         *,
         index: int,
-        kind: AttemptKind,
-        reason: HedgeReason | None,
+        continuation: Continuation | None,
         policy: StreamPolicy,
         limits: Limits,
         watched: Watched,
     ) -> None:
         self.route: Route = route
         self.index: int = index
-        self.kind: AttemptKind = kind
-        self.reason: HedgeReason | None = reason
+        self.position: int = launch.target
+        """Of its target, in the order in which the call tries them."""
+
+        self.kind: AttemptKind = launch.kind
+        self.reason: HedgeReason | None = launch.reason
         self.started_ns: int = now_ns()
         self.ended_ns: int | None = None
         """Stamp of its terminal fact, failure or cancellation; ``None`` while it runs."""
@@ -123,6 +105,12 @@ class Attempt:
         self.headers_ns: int | None = None
         """When the head of its response was complete; ``None`` before."""
 
+        self.has_been_silent: bool = False
+        """Whether it has fallen silent, as hedging understands it."""
+
+        self.continuation: Continuation | None = continuation
+        """What it goes on with; ``None`` if it began at the beginning."""
+
         self.in_stall: bool = False
         """Whether it has been told that it stalls, and not yet that this is over."""
 
@@ -135,6 +123,9 @@ class Attempt:
         self.decoder: Decoder | None = None
         """Holds the answer; ``None`` before the head of a reply with status 200 came."""
 
+        self.request_bytes: int = 0
+        """Size of its request's body; 0 before it was made."""
+
         self.left_out: Sequence[str] = ()
         """The dialects whose opaque parts of the conversation its request left out."""
 
@@ -146,12 +137,8 @@ class Attempt:
         self._exchange = Exchange(route.connections, self._note_read)
         self._first_by_ns = self.started_ns + ns(policy.ttft_timeout_s)
         self._finish_ns: int | None = None
-        self._finish_waited_ns = 0
-        """Time waited from the last content to the finish reason."""
-
-        self._returned_ns = self.started_ns
-        """When the last read returned."""
-
+        self._finish_waited_ns = 0  # from the last content to the finish reason
+        self._returned_ns: int | None = self.started_ns  # None while a read is under way
         self._held_ns = 0
         """Time since the last content, or since the finish reason, in which nobody was reading."""
 
@@ -163,8 +150,23 @@ class Attempt:
     @property
     def excused_ns(self) -> int:
         """Until when its silence means nothing, because its finish reason came; 0 for no excuse."""
+        if self._finish_ns is None:
+            return 0
         # Twice the grace: whatever is due with its end must not come before its end.
-        return 0 if self._finish_ns is None else self._finish_ns + 2 * _GRACE_NS
+        return self._finish_ns + self._unread_ns() + 2 * _GRACE_NS
+
+    @property
+    def spoke_ns(self) -> int | None:
+        """Stamp of its last content, later by the time since then in which nobody was reading.
+
+        ``None`` before its first.
+        """
+        last = self.timeline.last_ns
+        return None if last is None else last + self._unread_ns()
+
+    def _unread_ns(self) -> int:
+        since = 0 if self._returned_ns is None else now_ns() - self._returned_ns
+        return self._held_ns + since
 
     @property
     def head(self) -> ResponseHead | None:
@@ -202,9 +204,10 @@ class Attempt:
         Raises:
             trio.ClosedResourceError: the attempt was closed.
         """
-        self._held_ns += now_ns() - self._returned_ns
+        self._held_ns, self._returned_ns = self._unread_ns(), None
         try:
-            return await self._read()
+            report = await self._read()
+            return report if self.continuation is None else self._joined(report, self.continuation)
         finally:
             self._returned_ns = now_ns()
 
@@ -221,6 +224,13 @@ class Attempt:
             self._stop_if_cancelled()
             return self._after_error(chunks, error)
         return self._after_read(chunks, decoder)
+
+    def _joined(self, report: Report, continuation: Continuation) -> Report:
+        chunks = continuation.joined(report.chunks, self.index, ended=report.ended)
+        if continuation.is_useless and report.failure is None:
+            self.whole = False
+            return self._failed([], self._diagnosis.began_anew())
+        return attrs.evolve(report, chunks=chunks)
 
     async def _read_body(self) -> bytes:
         """Wait for bytes of the reply; if somebody watches, tell of a stall as it begins."""
@@ -272,7 +282,7 @@ class Attempt:
     async def _open(self) -> Decoder:
         """Send the request, and give a decoder for its reply."""
         wire = self.route.encode(self._request)
-        self.left_out = wire.left_out
+        self.left_out, self.request_bytes = wire.left_out, len(wire.body)
         head = await self._exchange.open(self.route.post(wire), self._deadlines())
         self._stop_if_cancelled()
         self._diagnosis.head = head
@@ -312,7 +322,7 @@ class Attempt:
     # What it means
 
     def _after_read(self, chunks: list[Chunk], decoder: Decoder) -> Report:
-        content = self._note_content(chunks)
+        self._note_content(chunks)
         if decoder.phase is Phase.ENDED:
             return self._ended(chunks, self.timeline.arrived_ns)
         if decoder.phase is Phase.FAILED and decoder.fault is not None:
@@ -328,13 +338,13 @@ class Attempt:
             self._finish_ns = self.timeline.arrived_ns
             self._finish_waited_ns = self.timeline.waited_ns
             self._held_ns = 0
-        return Report(chunks, self.timeline.arrived_ns, content=content)
+        return Report(chunks, self.timeline.arrived_ns)
 
-    def _note_content(self, chunks: Sequence[Chunk]) -> bool:
-        """Stamp the content that the latest read completed; tell whether there was any."""
+    def _note_content(self, chunks: Sequence[Chunk]) -> None:
+        """Stamp the content that the latest read completed."""
         decoder = self.decoder
         if decoder is None or decoder.content_events == self.timeline.chunk_count:
-            return False
+            return
         gap = self.timeline.content(
             decoder.content_events - self.timeline.chunk_count,
             chunks,
@@ -343,7 +353,6 @@ class Attempt:
         self._held_ns = 0
         if gap is not None:
             self._tell_stall(gap)
-        return True
 
     def _after_error(self, chunks: list[Chunk], error: Exception) -> Report:
         decoder = self.decoder
@@ -376,8 +385,7 @@ class Attempt:
     def _ended(self, chunks: list[Chunk], at_ns: int) -> Report:
         self.ended_ns = at_ns
         self.whole = True
-        at = self.timeline.arrived_ns
-        return Report(chunks, at, content=self.timeline.last_ns == at, ended=True)
+        return Report(chunks, self.timeline.arrived_ns, ended=True)
 
     # Ending
 

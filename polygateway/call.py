@@ -11,10 +11,15 @@ import attrs
 import trio
 
 from .attempt import Attempt, Watched
+from .continuation import Continuation
 from .core.budget import Purse
-from .core.gate import AttemptState, Gate
+from .core.failures import is_refusal
+from .core.gate import AttemptState, Gate, RaceState
+from .core.targets import Candidate
+from .core.thresholds import Thresholds
 from .core.units import ns
 from .errors import DeadlineExceeded, GatewayClosed, GatewayError, InternalError
+from .lessons import Lessons
 from .messages import ChatRequest
 from .narrator import Narrator
 from .net.clock import now_ns, trio_deadline
@@ -23,15 +28,16 @@ from .policies import HedgePolicy, Limits, RetryPolicy, StreamPolicy
 from .record import attempt_record, call_record
 from .reporting import Audience
 from .route import Route
+from .stats import Seam
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .core.decisions import Launch, Refuse
     from .core.failures import Failure
-    from .core.plan import Launch, Refuse
     from .instrument import CallOutcome
     from .messages import Completion
-    from .stats import AttemptStats, CallStats, Outcome, RefusalReason
+    from .stats import AttemptStats, CallStats, Outcome, RefusalReason, SeamKind
 
     G = TypeVar("G", bound=GatewayError)
 
@@ -55,6 +61,10 @@ class Order:
     routes: Sequence[Route]
     """The model's targets, the primary first."""
 
+    candidates: Sequence[Candidate]
+    """What is known of each of them."""
+
+    thresholds: Thresholds
     request: ChatRequest
     hedge: HedgePolicy
     retry: RetryPolicy
@@ -63,6 +73,9 @@ class Order:
     purse: Purse
     deadline_s: float | None
     """How long the call may take; ``None`` for any time."""
+
+    holdout: bool | None
+    """Whether it is kept from being hedged; ``None`` if nothing is hedged in any case."""
 
 
 @attrs.frozen(kw_only=True)
@@ -106,8 +119,12 @@ class Call:
 
         limit = order.deadline_s
         self.deadline_ns: int | None = None if limit is None else self.started_ns + ns(limit)
-        self.scope: trio.CancelScope = trio.CancelScope(deadline=trio_deadline(self.deadline_ns))
+        self.scope: trio.CancelScope = trio.CancelScope()
         """Around the race: what the deadline and a shutdown cancel."""
+
+        self.delivered: str = ""
+        """The text that the caller has, as far as it belongs to the answer, when a rescue begins.
+        """
 
         self._observers = observers
         self._narrator = Narrator(observers.audience, model=order.model, stream=order.streamed)
@@ -116,8 +133,14 @@ class Call:
             traces=self._narrator.wants_traces,
             on_stall=self._narrator.stalled if self._narrator.hears_stalls else None,
         )
+        self._lessons = Lessons(order.candidates, order.thresholds, order.purse)
         self._winner: Attempt | None = None
-        """The attempt that is committed; ``None`` before."""
+        """The attempt that was committed last; ``None`` before."""
+
+        self._kept: set[int] = set()
+        """The attempts whose content is part of what the caller got."""
+
+        self._seams: list[Seam] = []
 
         self._subject: Attempt | None = None
         """The attempt that the error is about; ``None`` if there is none."""
@@ -132,22 +155,38 @@ class Call:
 
     # Attempts
 
+    def open_scope(self) -> trio.CancelScope:
+        """Give a scope for the next race: what the deadline and a shutdown cancel."""
+        self.scope = trio.CancelScope(deadline=trio_deadline(self.deadline_ns))
+        return self.scope
+
     def launch(self, launch: Launch) -> Attempt:
         """Make the next attempt."""
         order = self.order
+        continuation = self._continuation() if launch.goes_on else None
+        prefix = "" if continuation is None else continuation.prefix
         attempt = Attempt(
             order.routes[launch.target],
-            order.request,
+            attrs.evolve(order.request, prefix=prefix) if prefix else order.request,
+            launch,
             index=self.gate.launch(),
-            kind=launch.kind,
-            reason=launch.reason,
+            continuation=continuation,
             policy=order.stream,
             limits=order.limits,
             watched=self._watched,
         )
         self.attempts.append(attempt)
+        self._lessons.begun(attempt)
         self._narrator.attempt_started(attempt)
         return attempt
+
+    def _continuation(self) -> Continuation:
+        may_begin_anew = self.order.stream.recovery == "continue-or-restart"
+        return Continuation(self.delivered, may_begin_anew=may_begin_anew)
+
+    def fell_silent(self, attempt: Attempt) -> None:
+        """Note that *attempt* has been silent for so long that a hedge is due."""
+        self._lessons.fell_silent(attempt)
 
     def refuse(self, refusal: Refuse) -> None:
         """Note that a hedge was due and did not start."""
@@ -157,12 +196,62 @@ class Call:
     def commit(self, winner: int) -> None:
         """Let *winner* speak from now on, and end every other attempt."""
         losers = self.gate.commit(winner)
-        self._winner = self.attempts[winner]
-        self.committed_ns = now_ns()
+        before, self._winner = self._winner, self.attempts[winner]
         with ExitStack() as closing:
             for loser in losers:
                 closing.callback(self._cancel, self.attempts[loser], "lost the race")
-        self._narrator.committed(self._winner, self.committed_ns)
+        if self._winner is before:
+            return
+        now = now_ns()
+        if self.committed_ns is None:
+            self.committed_ns = now
+            self._kept.add(winner)
+        self._narrator.committed(self._winner, now)
+
+    def reopen(self) -> None:
+        """Let others compete with the attempt that was committed, or take its place."""
+        if self.gate.race is RaceState.COMMITTED:
+            self.gate.reopen()
+
+    def stand_down(self, incumbent: Attempt) -> None:
+        """Let *incumbent* go on alone, unless it failed; what competes with it is ended.
+
+        Raises:
+            InternalError: a connection could not be closed; all others were.
+        """
+        rivals = [index for index in self.gate.contenders() if index != incumbent.index]
+        for index in rivals:
+            self.gate.cancel(index)
+        if self.gate.may_speak(incumbent.index):
+            self.gate.commit(incumbent.index)
+        try:
+            with ExitStack() as closing:
+                for index in rivals:
+                    closing.callback(self._cancel, self.attempts[index], "caller")
+        except Exception as error:
+            raise InternalError.because(error) from error
+
+    def join(self, kind: SeamKind, before: Attempt, after: Attempt) -> None:
+        """Note that the caller was told of a seam.
+
+        Args:
+            kind: what becomes of what was delivered before it.
+            before: the attempt that was delivered before it.
+            after: the attempt that is delivered from now on.
+        """
+        if kind == "restart":
+            self._kept.clear()
+        self._kept.add(after.index)
+        now = now_ns()
+        seam = Seam(
+            kind=kind,
+            before=before.index,
+            after=after.index,
+            at_ms=(now - self.started_ns) / 1e6,
+            characters=len(self.delivered),
+        )
+        self._seams.append(seam)
+        self._narrator.seam(seam, now)
 
     def lose(self, attempt: int, reason: str) -> None:
         """Take an attempt out of the open race."""
@@ -178,8 +267,12 @@ class Call:
     def fail(self, attempt: Attempt, failure: Failure) -> None:
         """Note that *attempt* ended by its own fault."""
         self.gate.fail(attempt.index)
-        failure.__cause__ = self.failures[-1] if self.failures else None
-        self.failures.append(failure)
+        # To go on with an answer was our idea: a target that does not do so is not what the call
+        # failed with.
+        silent = not attempt.timeline.chunk_count
+        if not (attempt.continuation is not None and silent and is_refusal(failure)):
+            failure.__cause__ = self.failures[-1] if self.failures else None
+            self.failures.append(failure)
         self._record(attempt)
 
     def abandon(self, reason: str) -> None:
@@ -189,6 +282,7 @@ class Call:
             InternalError: a connection could not be closed; all others were.
         """
         self.end()
+        self.scope.cancel(reason=reason)
         try:
             with ExitStack() as closing:
                 for attempt in self.attempts:
@@ -207,7 +301,6 @@ class Call:
     def shut(self) -> None:
         """End the call because the gateway is left: whoever waits in it learns of it."""
         self.shut_down = True
-        self.scope.cancel(reason="the gateway was left")
         self.abandon("shutdown")
 
     def end(self) -> int:
@@ -226,6 +319,7 @@ class Call:
         for attempt in self.attempts:
             self._record(attempt)
         self._final = self.stats(front)
+        self._lessons.spent(self.attempts, self._final)
         event = self._narrator.call_ended(
             front, self._final, at_ns=ended, outcome=self._outcome(), error=self.error
         )
@@ -235,6 +329,7 @@ class Call:
         """Tell of an attempt's end, once."""
         if attempt.index not in self._recorded:
             self._recorded.add(attempt.index)
+            self._lessons.ended(attempt)
             if self._narrator.is_heard:
                 self._narrator.attempt_ended(attempt, self._attempt_stats(attempt))
 
@@ -259,6 +354,8 @@ class Call:
             committed_ns=self.committed_ns,
             ended_ns=self.ended_ns,
             refused=self.refused,
+            seams=self._seams,
+            holdout=self.order.holdout,
         )
 
     def _attempt_stats(self, attempt: Attempt) -> AttemptStats:
@@ -267,6 +364,7 @@ class Call:
             called_ns=self.started_ns,
             outcome=_OUTCOMES[self.gate.attempts[attempt.index]],
             winner=self._winner,
+            kept=attempt.index in self._kept,
         )
 
     def _front(self) -> Attempt:
@@ -279,7 +377,7 @@ class Call:
 
     def completion(self, attempt: Attempt) -> Completion:
         """Give what *attempt*, whose reply has begun, has received up to now."""
-        decoder, head = attempt.decoder, attempt.head
+        decoder, head, continuation = attempt.decoder, attempt.head, attempt.continuation
         if decoder is None or head is None:
             raise InternalError(f"{attempt} has no reply (please report it)")
         return decoder.answer.completion(
@@ -288,6 +386,8 @@ class Call:
             headers=head.headers,
             stats=self.stats(attempt),
             ended=attempt.whole,
+            before="" if continuation is None else continuation.before,
+            withheld=0 if continuation is None else continuation.withheld,
         )
 
     # Failing

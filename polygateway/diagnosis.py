@@ -73,6 +73,14 @@ class Diagnosis:
             fault, "sent what is no answer" if ours else "reported an error in its stream"
         )
 
+    def began_anew(self) -> ProtocolViolation:
+        """Name an answer that was to go on with what was delivered and does not."""
+        return self._failure(
+            ProtocolViolation,
+            "began its answer anew instead of going on with it (the target's prefill;"
+            ' stream.recovery = "continue-or-restart" would take it)',
+        )
+
     def _fault(self, fault: Fault, what: str) -> AttemptError:
         wait = fault.retry_after_s
         again = "" if wait is None else f" (again in {wait:g} s)"

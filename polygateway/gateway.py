@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import logging
+import random
+from collections import defaultdict
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Unpack, final
 
+import attrs
 import trio
 
 from ._checks import nearest
 from .call import Call, Observers, Order
 from .config import load_config
+from .core.allowance import Allowance
 from .core.budget import Purse
-from .core.ledger import Ledger
+from .core.health import Health, Rest
+from .core.ledger import Ledger, TargetState
+from .core.order import drawn, lined_up
+from .core.targets import Candidate
+from .core.thresholds import Thresholds
 from .errors import ConfigurationError, GatewayClosed
 from .instrument import Instrument
 from .logs import LOGGER, LoggingInstrument
 from .net.clock import now_ns
-from .net.connections import connect_tcp
 from .net.lateness import LoopWatch
-from .race import race
+from .race import Race
 from .reporting import Audience
 from .request import CallOptions, Prompt, build_request
 from .response import StreamBlock, finish
@@ -28,12 +35,12 @@ from .route import open_route
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+    from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 
     from .aggregates import GatewayStats
     from .messages import Completion
-    from .net.connections import Connect
-    from .policies import Config
+    from .net.dial import Connect
+    from .policies import Config, HedgePolicy, StreamPolicy
 
 
 @asynccontextmanager
@@ -55,7 +62,8 @@ async def open_gateway(
             file.
         connect: opens the streams instead of sockets, for tests: ``async (host, port, tls)``, where
             *tls* is an ``ssl.SSLContext`` or ``None``. Closing the stream must need no waiting, as
-            trio demands of every ``aclose()`` that is cancelled.
+            trio demands of every ``aclose()`` that is cancelled. For a target with a ``proxy`` it
+            is asked for the proxy's address, without TLS; those of the environment are not used.
         instruments: what is told of everything that happens to calls: see
             :mod:`polygateway.observe`.
 
@@ -65,7 +73,7 @@ async def open_gateway(
     if not trio.lowlevel.in_trio_run():
         raise ConfigurationError("polygateway needs trio: run the program with trio.run(main)")
     loop, audience = LoopWatch(), Audience(_listening(instruments))
-    gateway = Gateway(load_config(config), connect or connect_tcp, loop, audience)
+    gateway = Gateway(load_config(config), connect, loop, audience)
     trio.lowlevel.add_instrument(loop)
     try:
         yield gateway
@@ -96,26 +104,31 @@ def _listening(instruments: Iterable[object]) -> Iterator[Instrument]:
 class Gateway:
     """Calls models. You get one by ``async with open_gateway() as gw``.
 
-    Owns the connections, and each model's purse. May be used by any number of tasks at once.
+    Owns the connections, each model's purse, and what is known of each target. May be used by any
+    number of tasks at once.
     """
 
     def __init__(
-        self, config: Config, connect: Connect, loop: LoopWatch, audience: Audience
+        self, config: Config, connect: Connect | None, loop: LoopWatch, audience: Audience
     ) -> None:
         self._config = config
         self._ledger = Ledger(config.targets, config.models)
         self._observers = Observers(loop=loop, accounts=Audience([self._ledger]), audience=audience)
         self._closed = False
         self._calls: set[Call] = set()
+        self._none_left = trio.Event()
+        """Set when no call runs any more that began before the gateway was closed."""
+
         self._routes = {
             name: open_route(name, target, config.limits, connect)
             for name, target in config.targets.items()
         }
-        hedge = config.hedge
-        self._purses = {
-            model: Purse(ratio=hedge.budget_ratio, burst=hedge.budget_burst)
-            for model in config.models
+        rests: defaultdict[object, Rest] = defaultdict(Rest)
+        self._candidates = {
+            name: Candidate(health=Health(rests[route.account]), prefill=bool(route.target.prefill))
+            for name, route in self._routes.items()
         }
+        self._purses = {model: _purse(config.hedge) for model in config.models}
 
     async def complete(
         self, prompt: Prompt, *, model: str, **options: Unpack[CallOptions]
@@ -137,7 +150,7 @@ class Gateway:
         """
         call = self._begin(prompt, model, options, stream=False)
         try:
-            winner = await race(call, "end")
+            winner = await Race(call, "end").run()
             call.settle()
             await finish(winner.attempt)
         finally:
@@ -166,40 +179,58 @@ class Gateway:
 
     def stats(self) -> GatewayStats:
         """Give what the calls that have ended came to, for each target and each model."""
+        now = now_ns()
         levels = {model: purse.level for model, purse in self._purses.items()}
-        return self._ledger.snapshot(now_ns(), levels)
+        states = {name: _state(known, now) for name, known in self._candidates.items()}
+        return self._ledger.snapshot(now, levels, states)
 
     def _begin(self, prompt: Prompt, model: str, options: CallOptions, *, stream: bool) -> Call:
         if self._closed:
-            raise GatewayClosed("this gateway was left: call it inside its block")
+            raise GatewayClosed("this gateway was left or closed: call it inside its block")
         config = self._config
         if model not in tuple(config.models):  # a tuple, for what cannot be hashed
             raise ConfigurationError(
                 f"model {model!r} is not configured {nearest(model, config.models)}"
             )
         request, policies = build_request(prompt, options)
-        routes = [self._routes[name] for name in config.models[model]]
+        names = self._line_up(model)
+        routes = [self._routes[name] for name in names]
+        candidates = [self._candidates[name] for name in names]
         for dialect in {route.dialect for route in routes}:
             dialect.check(request)
+        _check_recovery(policies.stream_policy, model, candidates)
         purse = self._purses[model]
         purse.put()
+        hedge, holdout = _drawn_hedging(policies.hedge_policy or config.hedge)
         call = Call(
             Order(
                 model=model,
                 streamed=stream,
                 routes=routes,
+                candidates=candidates,
+                thresholds=Thresholds(hedge, [each.latency for each in candidates], now_ns()),
                 request=request,
-                hedge=policies.hedge_policy or config.hedge,
+                hedge=hedge,
                 retry=policies.retry_policy or config.retry,
                 stream=policies.stream_policy or config.stream,
                 limits=config.limits,
                 purse=purse,
                 deadline_s=policies.deadline_s,
+                holdout=holdout,
             ),
             self._observers,
         )
         self._calls.add(call)
         return call
+
+    def _line_up(self, model: str) -> Sequence[str]:
+        """Give the names of the model's targets in the order in which a call is to try them."""
+        names, weights = self._config.names_of(model), self._config.weights_of(model)
+        order: Sequence[int] = range(len(names))
+        if weights is not None:
+            order = drawn(weights, [_chance() for _ in weights])
+        healths = [self._candidates[name].health for name in names]
+        return [names[position] for position in lined_up(order, healths, now_ns())]
 
     def _over(self, call: Call) -> None:
         try:
@@ -207,6 +238,27 @@ class Gateway:
         finally:
             call.settle()
             self._calls.discard(call)
+            if self._closed and not self._calls:
+                self._none_left.set()
+
+    async def aclose(self, *, grace_s: float = 30.0) -> None:
+        """Close gracefully: take no call any more, wait for those that run, then close all.
+
+        Leaving the block does not wait; do this before, in a task that is told to stop. If
+        cancelled, everything is closed at once.
+
+        Args:
+            grace_s: how long to wait, in seconds. Calls that run longer raise
+                :class:`GatewayClosed`.
+        """
+        self._closed = True
+        try:
+            if self._calls:
+                with trio.move_on_after(grace_s):
+                    await self._none_left.wait()
+        finally:
+            self.close()
+        await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
         """Close every connection at once; the calls that still run end with an error."""
@@ -216,3 +268,42 @@ class Gateway:
                 closing.callback(route.connections.close)
             for call in list(self._calls):
                 closing.callback(call.shut)
+
+
+def _purse(hedge: HedgePolicy) -> Purse:
+    most = hedge.budget_tokens_per_hour
+    allowance = None if most is None else Allowance(most)
+    return Purse(ratio=hedge.budget_ratio, burst=hedge.budget_burst, allowance=allowance)
+
+
+def _state(known: Candidate, now: int) -> TargetState:
+    after = known.latency.after_ns(now)
+    return TargetState(
+        standing=known.health.standing(now), after_s=None if after is None else after / 1e9
+    )
+
+
+def _check_recovery(
+    stream: StreamPolicy | None, model: str, candidates: Sequence[Candidate]
+) -> None:
+    """Refuse a call that wants its stream continued where nobody can do so."""
+    continues = stream is not None and stream.recovery == "continue"
+    if continues and not any(each.prefill for each in candidates):
+        raise ConfigurationError(
+            f'stream_policy has recovery = "continue", but no target of {model!r} has prefill'
+        )
+
+
+def _drawn_hedging(hedge: HedgePolicy) -> tuple[HedgePolicy, bool | None]:
+    """Give the policy for one call, and whether it is in the holdout; ``None``: nothing is hedged.
+
+    A call of the holdout is never hedged.
+    """
+    if not hedge.enabled:
+        return hedge, None
+    held_out = _chance() < hedge.holdout
+    return attrs.evolve(hedge, enabled=not held_out), held_out
+
+
+def _chance() -> float:
+    return random.random()  # noqa: S311 - no secret

@@ -10,14 +10,14 @@ from .instrument import Instrument
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .instrument import AttemptStarted, CallEnded, HedgeRefused, StallEnded
+    from .instrument import AttemptStarted, CallEnded, HedgeRefused, SeamMade, StallEnded
     from .stats import AttemptStats, CallStats
 
 LOGGER = logging.getLogger("polygateway")
 
 
 class LoggingInstrument(Instrument):
-    """Writes one line at INFO for each call, each hedge or retry, each hedge refused, each stall.
+    """Writes one line at INFO for each call, hedge or retry, hedge refused, stall, and seam.
 
     A line holds names from the configuration, figures, and words of ours. It never holds text of a
     prompt or an answer, nor a key; nor the text of an error, for providers quote prompts in theirs.
@@ -56,6 +56,15 @@ class LoggingInstrument(Instrument):
             "call %d: %s was silent for %s (%s)%s", event.call, where, silence, stall.cause, end
         )
 
+    def seam_made(self, event: SeamMade) -> None:
+        """Write which attempt took over, and what becomes of what was delivered before."""
+        seam = event.seam
+        how = f"{_SEAMS[seam.kind]} ({seam.characters} characters)"
+        self._logger.info(
+            "call %d: attempt %d takes over from attempt %d, %s",
+            *(event.call, seam.after, seam.before, how),
+        )
+
     def call_ended(self, event: CallEnded) -> None:
         """Write what became of a call."""
         if self._logger.isEnabledFor(logging.INFO):
@@ -65,6 +74,10 @@ class LoggingInstrument(Instrument):
 
 
 _REASONS = {"ttft": "late first content", "stall": "stall"}
+_SEAMS = {
+    "restart": "and begins anew: what was delivered is to be discarded",
+    "continue": "and goes on where that one stopped",
+}
 
 
 def _ending(event: CallEnded) -> str:
@@ -78,6 +91,8 @@ def _figures(stats: CallStats) -> Iterator[str]:
     if stats.ttft_ms is not None:
         yield f"first content after {stats.ttft_ms / 1e3:.2f} s"
     yield f"{stats.chunk_count} chunk{'' if stats.chunk_count == 1 else 's'}"
+    if stats.seams:
+        yield f"{len(stats.seams)} seam{'' if len(stats.seams) == 1 else 's'}"
     if stats.stall_ms:
         yield f"stalled for {stats.stall_ms / 1e3:.2f} s"
     if stats.output_tokens is not None:

@@ -13,6 +13,7 @@ from .instrument import (
     CallStarted,
     Committed,
     HedgeRefused,
+    SeamMade,
     StallBegan,
     StallEnded,
 )
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .attempt import Attempt
-    from .core.plan import Refuse
+    from .core.decisions import Refuse
     from .core.tally import Gap
     from .errors import GatewayError
     from .instrument import CallOutcome
     from .reporting import Audience
-    from .stats import AttemptStats, CallStats
+    from .stats import AttemptStats, CallStats, Seam
 
 _NUMBERS = count(1)
 
@@ -102,12 +103,13 @@ class Narrator:
 
         A stall whose beginning nobody saw, because reads kept returning, is told as a whole.
         """
+        at_ns = _until_ns(attempt)
         if not attempt.in_stall:
             attempt.in_stall = True
             self._audience.tell(
                 StallBegan(
                     call=self._call,
-                    at_ns=now_ns(),
+                    at_ns=at_ns,
                     attempt=attempt.index,
                     target=attempt.route.name,
                     after_chunk=attempt.timeline.chunk_count - 1
@@ -120,7 +122,7 @@ class Narrator:
             self._audience.tell(
                 StallEnded(
                     call=self._call,
-                    at_ns=now_ns(),
+                    at_ns=at_ns,
                     attempt=attempt.index,
                     target=attempt.route.name,
                     stall=stall(gap, ending(attempt)),
@@ -148,6 +150,11 @@ class Narrator:
                 )
             )
 
+    def seam(self, seam: Seam, at_ns: int) -> None:
+        """Tell that the attempt which was just committed took over from another one."""
+        if self._audience:
+            self._audience.tell(SeamMade(call=self._call, at_ns=at_ns, seam=seam))
+
     def attempt_ended(self, attempt: Attempt, stats: AttemptStats) -> None:
         """Tell that an attempt came to its end. Only if :attr:`is_heard`."""
         if attempt.in_stall or not attempt.whole:
@@ -155,7 +162,7 @@ class Narrator:
         self._audience.tell(
             AttemptEnded(
                 call=self._call,
-                at_ns=now_ns() if attempt.ended_ns is None else attempt.ended_ns,
+                at_ns=_until_ns(attempt),
                 stats=stats,
                 trace=trace_of(attempt) if self._audience.wants_traces else None,
             )
@@ -194,3 +201,8 @@ class Narrator:
         )
         self._audience.tell(event)
         return event
+
+
+def _until_ns(attempt: Attempt) -> int:
+    """Give when an attempt ended, which may be told later; now if it has not."""
+    return now_ns() if attempt.ended_ns is None else attempt.ended_ns

@@ -18,11 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .attempt import Attempt
-    from .stats import EndKind, Outcome, RefusalReason, Waste
+    from .stats import EndKind, Outcome, RefusalReason, Seam, Waste
 
 
 def attempt_record(
-    attempt: Attempt, *, called_ns: int, outcome: Outcome | None, winner: Attempt | None
+    attempt: Attempt,
+    *,
+    called_ns: int,
+    outcome: Outcome | None,
+    winner: Attempt | None,
+    kept: bool,
 ) -> AttemptStats:
     """Give the record of an attempt up to now.
 
@@ -30,7 +35,8 @@ def attempt_record(
         attempt: the attempt.
         called_ns: when the application called.
         outcome: what became of it; ``None`` while it runs.
-        winner: the one that is committed, by which waste is estimated; ``None`` if none is.
+        winner: the one that was committed last, by which waste is estimated; ``None`` if none was.
+        kept: whether its content is part of what the caller got, so that it was not in vain.
     """
     failure = attempt.failure if outcome == "failed" else None
     head = attempt.head
@@ -54,7 +60,7 @@ def attempt_record(
         error_kind=None if failure is None else failure.kind,
         characters=attempt.timeline.tally.characters,
         usage=attempt.usage,
-        wasted=None if outcome is None or attempt is winner else _waste(attempt, winner),
+        wasted=None if outcome is None or kept else _waste(attempt, winner),
     )
 
 
@@ -66,6 +72,8 @@ def call_record(
     committed_ns: int | None,
     ended_ns: int | None,
     refused: Mapping[RefusalReason, int],
+    seams: Sequence[Seam],
+    holdout: bool | None,
 ) -> CallStats:
     """Give the record of a call up to now.
 
@@ -73,9 +81,11 @@ def call_record(
         attempts: the records of its attempts, in order of launch.
         front: the one whose figures are the call's.
         called_ns: when the application called.
-        committed_ns: when the race was decided; ``None`` if it was not.
+        committed_ns: when the race was first decided; ``None`` if it was not.
         ended_ns: when the call ended; ``None`` while it runs.
         refused: how many hedges that were due did not start, by why.
+        seams: where another attempt took over, in order.
+        holdout: whether it was kept from being hedged; ``None`` if nothing is hedged in any case.
     """
     until = now_ns() if ended_ns is None else ended_ns
     seen = figures(front.timeline.tally, ending(front), since_ns=called_ns, until_ns=until)
@@ -88,6 +98,8 @@ def call_record(
         hedge_after_ms=hedges[0].started_ms if hedges else None,
         hedges_refused=dict(refused),
         commit_ms=_since(committed_ns, called_ns),
+        seams=tuple(seams),
+        holdout=holdout,
         estimated_saved_ms=_saved_ms(attempts),
     )
 
@@ -161,9 +173,15 @@ def _saved_ms(attempts: Sequence[AttemptStats]) -> float | None:
     hedge = next((each for each in attempts if (each.outcome, each.kind) == ("won", "hedge")), None)
     if hedge is None:
         return None
-    beaten = [each for each in attempts if each.outcome == "lost" and each.index < hedge.index]
+    beaten = [each for each in attempts if _was_beaten_by(hedge, each)]
     silences = [each.total_ms if each.open_gap_ms is None else each.open_gap_ms for each in beaten]
     return min(silences, default=None)
+
+
+def _was_beaten_by(hedge: AttemptStats, other: AttemptStats) -> bool:
+    """Tell whether *other* was there before the hedge and lost to it, and not to an earlier one."""
+    ended_ms = other.started_ms + other.total_ms
+    return other.outcome == "lost" and other.index < hedge.index and ended_ms > hedge.started_ms
 
 
 def _since(at_ns: int | None, since_ns: int) -> float | None:

@@ -8,22 +8,30 @@ from typing import TYPE_CHECKING, Self, final
 
 import trio
 
-from .errors import ConfigurationError, InternalError, StreamBroken
+from .errors import (
+    AttemptError,
+    ConfigurationError,
+    GatewayBusy,
+    GatewayError,
+    InternalError,
+    StreamBroken,
+)
 from .messages import Chunk
 from .net.clock import trio_deadline
-from .race import leaves, race
+from .race import Race, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from .attempt import Attempt, Report
+    from .attempt import Attempt
     from .call import Call
+    from .core.decisions import Rescue
     from .core.failures import Failure
-    from .errors import GatewayError
     from .messages import Completion
     from .race import Winner
-    from .stats import CallStats
+    from .report import Report
+    from .stats import CallStats, SeamKind
 
 
 @final
@@ -32,12 +40,19 @@ class CompletionStream:
 
     Iterating gives every :class:`Chunk` of the winner in order, then one of kind ``end``, and
     reads the socket in the task that iterates. One task at a time may iterate.
+
+    With ``stream.recovery`` an answer that breaks or falls silent may be taken over by another
+    attempt. A chunk of kind ``seam`` stands before the first one of that attempt.
     """
 
-    def __init__(self, call: Call, winner: Winner) -> None:
+    def __init__(self, call: Call, race: Race, winner: Winner) -> None:
         self._call = call
+        self._race = race
         self._attempt = winner.attempt
-        self._chunks: deque[Chunk] = deque(winner.report.chunks)
+        self._chunks: deque[Chunk] = deque(winner.chunks)
+        self._failure: Failure | None = None
+        """What the attempt ended with, until that is dealt with."""
+
         self._busy = False
         self._closed = False
         self._exhausted = False
@@ -64,7 +79,8 @@ class CompletionStream:
     async def __anext__(self) -> Chunk:
         """Wait for the next chunk.
 
-        If cancelled, no chunk is lost: iterating may go on.
+        If cancelled, no chunk is lost: iterating may go on. What was started to rescue the answer
+        is closed then, and may be started again.
 
         Raises:
             StreamBroken: the answer was cut or failed; ``partial`` is what was received.
@@ -90,30 +106,46 @@ class CompletionStream:
                 raise self._error
             if self._exhausted:
                 raise StopAsyncIteration
-            if self._attempt.whole:
+            if self._failure is not None:
+                await self._mend(self._failure)
+            elif not self._attempt.whole:
+                await self._read()
+            else:
                 return await self._end()
-            await self._read()
         return self._chunks.popleft()
+
+    # Reading
 
     async def _read(self) -> None:
         """Wait for what the next read brings: chunks, the end, or an error."""
+        rescue = self._possible_rescue()
+        silent_ns = None if rescue is None else self._race.silent_at_ns(self._attempt)
+        until_ns = min(filter(None, (self._call.deadline_ns, silent_ns)), default=None)
         try:
-            with trio.CancelScope(deadline=trio_deadline(self._call.deadline_ns)):
+            with trio.CancelScope(deadline=trio_deadline(until_ns)):
                 self._take(await self._attempt.read())
                 return
-            self._call.abandon("deadline")
         except trio.ClosedResourceError:
             if not self._call.shut_down:
                 raise
         except Exception as error:
             raise InternalError.because(error) from error
+        if rescue is None or until_ns == self._call.deadline_ns:
+            self._interrupt()
+        else:
+            await self._rescue(rescue)
+
+    def _interrupt(self) -> None:
+        """End the stream because of its deadline, or because the gateway was left."""
+        self._call.abandon("deadline")
         self._error = self._call.interrupted(self._attempt)
         self._call.settle()
 
     def _take(self, report: Report) -> None:
         self._chunks.extend(report.chunks)
         if report.failure is not None:
-            self._error = self._broken(report.failure)
+            self._call.fail(self._attempt, report.failure)
+            self._failure = report.failure
 
     async def _end(self) -> Chunk:
         self._call.settle()
@@ -121,10 +153,74 @@ class CompletionStream:
         self._exhausted = True
         return Chunk("end", "", self._attempt.index)
 
+    # Recovering
+
+    def _possible_rescue(self) -> Rescue | None:
+        """Give what ``stream.recovery`` allows for what has been delivered; ``None``: nothing."""
+        recovery = self._call.order.stream.recovery
+        if recovery in {"raise", "restart"} or self._is_plain_text():
+            return None if recovery == "raise" else recovery
+        return "restart" if recovery == "continue-or-restart" else None
+
+    def _is_plain_text(self) -> bool:
+        decoder = self._attempt.decoder
+        if decoder is None or self._call.order.request.response_format is not None:
+            return False
+        answer = decoder.answer
+        return not (answer.text("reasoning") or answer.text("refusal") or answer.calls(ended=False))
+
+    async def _mend(self, failure: Failure) -> None:
+        """Deal with the end of the attempt: by another one, or by an error."""
+        rescue = self._possible_rescue()
+        if rescue is None:
+            self._error = self._broken(failure)
+        else:
+            await self._rescue(rescue)
+
+    async def _rescue(self, rescue: Rescue) -> None:
+        if self._call.shut_down:
+            self._interrupt()
+            return
+        self._call.delivered = self.completion.text
+        try:
+            await self._race.rescue(self._attempt, rescue)
+        except (AttemptError, GatewayBusy) as error:
+            self._error = self._broken(error)
+        except GatewayError as error:
+            self._error = error
+            self._call.settle()
+        finally:
+            if self._error is not None:
+                self._chunks.extend(self._race.brought(self._attempt))
+            elif self._race.winner is not None and not self._closed:
+                # Also when it was cancelled: what is decided is decided.
+                self._adopt(self._race.winner)
+
+    def _adopt(self, winner: Winner) -> None:
+        if winner.attempt is not self._attempt:
+            self._join(winner.attempt)
+        self._failure = winner.attempt.failure
+        self._chunks.extend(winner.chunks)
+
+    def _join(self, after: Attempt) -> None:
+        """Tell the application that *after* takes the place of what it has read from."""
+        continuation = after.continuation
+        anew = continuation is None or continuation.begins_anew
+        kind: SeamKind = "restart" if anew else "continue"
+        self._call.join(kind, self._attempt, after)
+        self._attempt = after
+        self._chunks.append(Chunk("seam", "", after.index, seam_kind=kind))
+
     def _broken(self, failure: Failure) -> StreamBroken:
-        self._call.fail(self._attempt, failure)
         self._call.end()
-        error = StreamBroken(f"the stream broke after it was delivered in part: {failure}", failure)
+        recovery = self._call.order.stream.recovery
+        broke = self._attempt.failure or failure
+        rescue = "" if broke is failure else f"; what was to rescue it: {failure}"
+        error = StreamBroken(
+            f"the stream broke after it was delivered in part: {broke}{rescue}"
+            f" (stream.recovery = {recovery!r})",
+            failure,
+        )
         self._call.describe(error, self._attempt)
         self._call.settle()
         return error
@@ -180,7 +276,8 @@ class StreamBlock:
         call = self._begin()
         with ExitStack() as unless_won:
             unless_won.callback(self._over, call)
-            self._stream = CompletionStream(call, await race(call, "content"))
+            race = Race(call, "content")
+            self._stream = CompletionStream(call, race, await race.run())
             self._call = call
             unless_won.pop_all()
         return self._stream

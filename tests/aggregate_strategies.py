@@ -110,6 +110,7 @@ def call(
     outcome: CallOutcome = "complete",
     at_ns: int = START,
     refused: dict[RefusalReason, int] | None = None,
+    holdout: bool | None = None,
 ) -> CallEnded:
     """Give the end of a call that had these attempts."""
     stats = CallStats(
@@ -120,6 +121,7 @@ def call(
         hedge_after_ms=None,
         hedges_refused=refused or {},
         commit_ms=None,
+        holdout=holdout,
         estimated_saved_ms=None,
     )
     return CallEnded(
@@ -198,9 +200,10 @@ def calls(draw: st.DrawFn) -> CallEnded:
     """Draw calls of two models with attempts at two targets, within a quarter of an hour."""
     return call(
         *draw(st.lists(attempts, max_size=4)),
-        figures=draw(streams()),
+        figures=attrs.evolve(draw(streams()), total_ms=draw(_WAITS) / 1e6),
         model=draw(st.sampled_from(MODELS[:2])),
         outcome=draw(st.sampled_from(get_args(CallOutcome))),
         at_ns=START + draw(st.integers(0, 900 * SECOND)),
         refused=draw(_REFUSALS),
+        holdout=draw(st.sampled_from([None, False, True])),
     )

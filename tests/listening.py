@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar, Unpack, cast
 
 import attrs
@@ -18,6 +19,7 @@ from polygateway.instrument import (
     Committed,
     HedgeRefused,
     Instrument,
+    SeamMade,
     StallBegan,
     StallEnded,
 )
@@ -64,6 +66,9 @@ class Notes(Instrument):
     def committed(self, event: Committed) -> None:
         self.events.append(event)
 
+    def seam_made(self, event: SeamMade) -> None:
+        self.events.append(event)
+
     def attempt_ended(self, event: AttemptEnded) -> None:
         self.events.append(event)
 
@@ -108,6 +113,8 @@ def _line(event: Event) -> str:
             line = f"no hedge ({event.reason}): {event.why}"
         case Committed():
             line = f"commit {event.attempt}"
+        case SeamMade():
+            line = f"{event.seam.kind} {event.seam.before} -> {event.seam.after}"
         case AttemptEnded():
             line = f"{event.stats.index} {event.stats.outcome}"
         case CallEnded():
@@ -127,7 +134,7 @@ def watch(
 
     async def main() -> None:
         async with serve_memory(providers) as network:
-            config = network.config(**policies)
+            config = network.config(prefill=providers, **policies)
             async with open_gateway(config, connect=network.connect, instruments=instruments) as gw:
                 await use(gw)
             assert network.open_connections == 0
@@ -185,12 +192,14 @@ def _check_call(events: Sequence[Event]) -> None:
             assert event.attempt == len(attempts), "in order of launch, each once"
             assert event.target in first.targets
             attempts[event.attempt] = []
-        if not isinstance(event, HedgeRefused):
+        if not isinstance(event, HedgeRefused | SeamMade):
             attempts[_attempt_of(event)].append(event)
     assert len(attempts) == len(last.stats.attempts)
     for index, of_attempt in attempts.items():
         _check_attempt(of_attempt, last, index)
-    _check_commit(between, last)
+    _check_commits(between, last)
+    _check_seams(first, between, last)
+    _check_waste(between, last)
     _check_end(first, between, last)
 
 
@@ -208,13 +217,13 @@ def _check_attempt(events: Sequence[Event], call: CallEnded, index: int) -> None
     assert (stats.kind, stats.reason, stats.target) == (
         *(started.kind, started.reason, started.target),
     )
-    # What it wasted may be known better when the call has ended; and why nothing was tried after it
-    # is known only then, which its error says at its end.
+    # Whether it was in vain, and what that cost, is known for good when the call has ended; and why
+    # nothing was tried after it is known only then, which its error says at its end.
     then, now = (attrs.evolve(each, wasted=None, error=None) for each in (stats, final))
     assert then == now
     assert (final.error or "").startswith(stats.error or "")
     committed = any(isinstance(event, Committed) for event in between)
-    assert (stats.wasted is None) == committed == (final.wasted is None)
+    assert committed or stats.wasted is not None
     assert (stats.error is None) == (stats.error_kind is None) == (final.error is None)
     assert (stats.outcome == "failed") == (stats.error is not None)
     assert (stats.outcome in {"lost", "cancelled"}) == (stats.cancel_reason is not None)
@@ -257,18 +266,45 @@ def _check_stalls(events: Sequence[Event], ended: AttemptEnded) -> None:
     assert told == list(stats.stalls)
 
 
-def _check_commit(events: Sequence[Event], call: CallEnded) -> None:
+def _check_commits(events: Sequence[Event], call: CallEnded) -> None:
     commits = [event for event in events if isinstance(event, Committed)]
-    if not commits:
-        assert call.stats.commit_ms is None
-        assert call.outcome != "complete"
-        return
-    (commit,) = commits
-    assert call.stats.commit_ms is not None
-    assert call.stats.attempts[commit.attempt].target == commit.target
-    assert call.stats.attempts[commit.attempt].outcome != "lost"
-    others = (each for each in call.stats.attempts if each.index != commit.attempt)
-    assert all(each.outcome in {"lost", "failed"} for each in others)
+    assert (call.stats.commit_ms is None) == (not commits)
+    assert call.outcome != "complete" or commits
+    attempts = call.stats.attempts
+    assert all(attempts[each.attempt].target == each.target for each in commits)
+    assert len({each.attempt for each in commits}) == len(commits), "nobody is committed twice"
+    for commit in commits:
+        before = events[: events.index(commit)]
+        rivals = {each.attempt for each in before if isinstance(each, AttemptStarted)}
+        ended = {each.stats.index for each in before if isinstance(each, AttemptEnded)}
+        assert rivals - {commit.attempt} <= ended, "the losers have ended before"
+    last = {each.attempt for each in commits[-1:]}
+    assert all(each.index in last for each in attempts if each.outcome == "won")
+    assert not any(attempts[index].outcome == "lost" for index in last)
+
+
+def _check_seams(first: CallStarted, events: Sequence[Event], call: CallEnded) -> None:
+    """Check that every seam leads from what was delivered to one that was committed since."""
+    commits = [event for event in events if isinstance(event, Committed)]
+    told = [event for event in events if isinstance(event, SeamMade)]
+    assert [each.seam for each in told] == list(call.stats.seams)
+    assert call.stream or not told
+    for made in told:
+        seam, before = made.seam, events[: events.index(made)]
+        assert seam.after in {each.attempt for each in before if isinstance(each, Committed)}
+        assert made.at_ns == first.at_ns + round(seam.at_ms * 1e6)
+    speakers = [commits[0].attempt if commits else None, *(each.after for each in call.stats.seams)]
+    assert [each.before for each in call.stats.seams] == speakers[:-1]
+    for one, two in pairwise(call.stats.seams):
+        assert one.kind == "restart" or one.characters <= two.characters
+
+
+def _check_waste(events: Sequence[Event], call: CallEnded) -> None:
+    """Check that in vain was whatever is no part of what the caller got."""
+    kept = set([event.attempt for event in events if isinstance(event, Committed)][:1])
+    for seam in call.stats.seams:
+        kept = {seam.after} if seam.kind == "restart" else kept | {seam.after}
+    assert {each.index for each in call.stats.attempts if each.wasted is None} == kept
 
 
 def _check_end(first: CallStarted, events: Sequence[Event], call: CallEnded) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from polygateway import GatewayError, HedgePolicy, open_gateway
 from polygateway.aggregates import BUCKET_FLOORS, Distribution
-from polygateway.core.ledger import Ledger
+from polygateway.core.ledger import Ledger, TargetState
 from polygateway.testing import (
     ScriptedProvider,
     answer,
@@ -208,6 +208,57 @@ def test_a_hedge_that_was_refused_is_counted_with_the_reason_why() -> None:
     assert m.hedges_started == 0
 
 
+def test_what_hedging_does_is_told_by_the_calls_that_chance_held_out() -> None:
+    async def main() -> GatewayStats:
+        # A piece after 1 s, and the rest of it 30 s later; us answers at once when it is asked.
+        stalling = ScriptedProvider([silence(1), chunk("The "), silence(30), *answer("tide.")])
+        us = ScriptedProvider(answer("The tide."))
+        async with gateway_to({"eu": stalling, "us": us}) as (gw, _):
+            for policy in (
+                HedgePolicy(holdout=0),
+                HedgePolicy(holdout=1),
+                HedgePolicy(enabled=False, holdout=1),
+            ):
+                assert (await complete(gw, hedge_policy=policy)).text == "The tide."
+            return gw.stats()
+
+    m = run_virtual(main).models["m"]
+    assert (m.calls, m.hedges_won) == (3, 1)
+    assert (m.hedged.calls, m.hedged.total_ms.max, m.hedged.ttft_ms.max) == (1, 6000, 6000)
+    assert (m.holdout.calls, m.holdout.total_ms.max, m.holdout.ttft_ms.max) == (1, 31_000, 1000)
+
+
+def test_what_is_held_of_a_target_is_told() -> None:
+    async def main() -> None:
+        eu = ScriptedProvider(status(429, "not now", {"retry-after": "20"}))
+        async with gateway_to({"eu": eu, "us": steady()}) as (gw, _):
+            assert gw.stats().targets["eu"].standing == "healthy"
+            await complete(gw)
+            targets = gw.stats().targets
+            assert [target.standing for target in targets.values()] == ["rate_limited", "healthy"]
+            assert [target.after_s for target in targets.values()] == [None, None]  # too few yet
+            await trio.sleep(20)
+            assert gw.stats().targets["eu"].standing == "healthy"
+
+    run_virtual(main)
+
+
+def test_what_is_learned_of_a_target_is_told_once_it_is_enough() -> None:
+    async def main() -> list[float | None]:
+        eu = ScriptedProvider([silence(1), *answer("Yes.")])
+        learned: list[float | None] = []
+        async with gateway_to({"eu": eu}) as (gw, _):
+            for _ in range(60):
+                learned.append(gw.stats().targets["eu"].after_s)
+                await complete(gw)
+            return [*learned, gw.stats().targets["eu"].after_s]
+
+    *early, last = run_virtual(main)
+    assert early == [None] * 60
+    assert last is not None
+    assert last >= 1  # what it has always taken
+
+
 def test_distributions_forget_what_is_older_than_five_minutes_and_counts_do_not() -> None:
     async def main() -> None:
         async with gateway_to({"eu": steady()}) as (gw, _):
@@ -231,7 +282,12 @@ def test_a_ledger_can_be_kept_by_an_instrument_as_well() -> None:
             for _ in range(3):
                 await complete(gw)
             now = round(trio.current_time() * 1e9)
-            level = gw.stats().models["m"].budget_level
-            assert mine.snapshot(now, {"m": level}) == gw.stats()
+            stats = gw.stats()
+            levels = {"m": stats.models["m"].budget_level}
+            states = {
+                name: TargetState(standing=target.standing, after_s=target.after_s)
+                for name, target in stats.targets.items()
+            }
+            assert mine.snapshot(now, levels, states) == stats
 
     run_virtual(main)

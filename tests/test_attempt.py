@@ -14,6 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from polygateway import Limits, StreamPolicy, Target
 from polygateway.attempt import Attempt, Watched
+from polygateway.core.decisions import Launch
 from polygateway.core.tally import Gap
 from polygateway.net.lateness import LoopWatch
 from polygateway.record import attempt_record
@@ -47,7 +48,7 @@ class Bench:
 
     def record(self) -> object:
         """Give what would be put on record now."""
-        return attempt_record(self.attempt, called_ns=0, outcome="lost", winner=None)
+        return attempt_record(self.attempt, called_ns=0, outcome="lost", winner=None, kept=False)
 
 
 @contextmanager
@@ -67,9 +68,9 @@ def bench(*, watched: bool = True) -> Generator[Bench]:
     attempt = Attempt(
         open_route("eu", target, Limits(), connect),
         request,
+        Launch(0, "primary"),
         index=0,
-        kind="primary",
-        reason=None,
+        continuation=None,
         policy=StreamPolicy(),
         limits=Limits(),
         watched=Watched(

@@ -541,7 +541,7 @@ FILES: Mapping[str, str] = {
     "a key in a broken line": f"{EU}{BASE_URL}api_key = '{KEY}\n",
     "a key twice": f"{EU}{BASE_URL}api_key = '{KEY}'\napi_key = '{KEY}'",
     "a key and no UTF-8": f"{EU}{BASE_URL}api_key = '{KEY}'\nx = '\udcff'",
-    "a key beside another mistake": f"{EU}{BASE_URL}headers.x-api-key = '{KEY}'\nprefill = true",
+    "a key beside another mistake": f"{EU}{BASE_URL}headers.x-api-key = '{KEY}'\nprefill = 3",
 }
 
 

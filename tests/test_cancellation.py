@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
-from contextlib import ExitStack, suppress
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
-import attrs
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -25,6 +25,7 @@ from polygateway.testing import (
     silence,
     status,
 )
+from tests.striking import run_struck
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -75,43 +76,9 @@ SCENARIOS: dict[str, Scripts] = {
 }
 
 
-@attrs.define(eq=False)
-class _Strike(trio.abc.Instrument):
-    """Cancels *scope* before step number *at* of the tasks that *victim* has, at any depth."""
-
-    scope: trio.CancelScope
-    victim: trio.Nursery
-    at: int
-    steps: int = 0
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        if _below(task, self.victim):
-            self.steps += 1
-            if self.steps == self.at:
-                self.scope.cancel(reason="struck")
-
-
-def _below(task: trio.lowlevel.Task, nursery: trio.Nursery) -> bool:
-    parent = task.parent_nursery
-    while parent is not None and parent is not nursery:
-        parent = parent.parent_task.parent_nursery
-    return parent is nursery
-
-
 async def _whatever_comes_of_it(call: Call, gw: Gateway) -> None:
     with suppress(GatewayError):
         await call(gw)
-
-
-async def _run_struck(call: Call, gw: Gateway, at: int) -> bool:
-    """Run *call* and cancel it at its step number *at*; tell whether it took so many."""
-    with trio.CancelScope() as scope, ExitStack() as after:
-        async with trio.open_nursery() as victim:
-            instrument = _Strike(scope, victim, at)
-            trio.lowlevel.add_instrument(instrument)
-            after.callback(trio.lowlevel.remove_instrument, instrument)
-            victim.start_soon(_whatever_comes_of_it, call, gw)
-    return scope.cancel_called
 
 
 async def _sweep(call: Call, scripts: Scripts, at: int) -> bool:
@@ -124,7 +91,7 @@ async def _sweep(call: Call, scripts: Scripts, at: int) -> bool:
             limits=Limits(max_connections_per_target=2), retry=RetryPolicy(backoff_base_s=0.2)
         )
         async with open_gateway(config, connect=network.connect) as gw:
-            struck = await _run_struck(call, gw, at)
+            struck = await run_struck(partial(_whatever_comes_of_it, call, gw), at)
             await wait_all_tasks_blocked()
             assert not gw._calls
             for route in gw._routes.values():

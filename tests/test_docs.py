@@ -247,7 +247,7 @@ def test_the_configuration_page_has_every_section() -> None:
     for section in attrs.fields(policies.Config):
         assert re.search(rf"^## `\[{section.name}(\.NAME)?\]`$", page, re.MULTILINE), section.name
     documented = re.findall(r"^\.\. autoclass:: (\w+)$", page, re.MULTILINE)
-    classes = [policies.Config, policies.Target, *SECTIONS.values()]
+    classes = [policies.Config, policies.Target, policies.WeightedTarget, *SECTIONS.values()]
     assert sorted(documented) == sorted(cls.__name__ for cls in classes)
 
 

@@ -429,7 +429,7 @@ def test_an_interrupt_before_the_first_attempt_comes_out_plain(
 
     async def main() -> None:
         async with gateway_to({"eu": ScriptedProvider(answer("Once."))}) as (gw, _):
-            monkeypatch.setattr("polygateway.gateway.race", interrupted)
+            monkeypatch.setattr("polygateway.gateway.Race.run", interrupted)
             await gw.complete("x", model="m")
 
     with pytest.raises(KeyboardInterrupt):

@@ -551,7 +551,13 @@ def eventful() -> Providers:
     return {"eu": eu, "us": script(headers(), hang())}
 
 
+def recovering() -> Providers:
+    """Give providers of which the first breaks off its answer, and the second begins it anew."""
+    return {"eu": script(chunk("Once "), cut()), "us": ScriptedProvider(answer("Once upon"))}
+
+
 TWO_ATTEMPTS = HedgePolicy(max_attempts=2)
+RESTART = StreamPolicy(recovery="restart")
 
 METHODS = [name for name in vars(Instrument) if not name.startswith("_") and "_traces" not in name]
 
@@ -562,7 +568,13 @@ def test_everything_happens_where_it_is_said_to() -> None:
         *("call", "primary 0", "0 stalls", "hedge 1 (stall)", "no hedge (stall): max_attempts"),
         *("0 stalled", "1 lost", "commit 0", "0 won", "call complete"),
     ]
-    assert len({type(event) for event in notes.events}) == len(METHODS) == 8
+    recovered = told(stream, recovering(), stream=RESTART, retry=AT_ONCE)
+    assert recovered.lines == [
+        *("call", "primary 0", "commit 0", "0 failed", "retry 1", "commit 1", "restart 0 -> 1"),
+        *("1 won", "call complete"),
+    ]
+    seen = {type(event) for event in (*notes.events, *recovered.events)}
+    assert len(seen) == len(METHODS) == 9
 
 
 def raising(method: str, error: BaseException) -> Instrument:
@@ -575,7 +587,7 @@ def raising(method: str, error: BaseException) -> Instrument:
     return cast("Instrument", kind())
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [each for each in METHODS if each != "seam_made"])
 def test_an_instrument_that_raises_is_dropped_with_a_warning_and_harms_no_call(
     method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -600,11 +612,30 @@ def test_an_instrument_that_raises_is_dropped_with_a_warning_and_harms_no_call(
     assert len(before.by_call()) == 2
 
 
+def test_an_instrument_that_raises_at_a_seam_is_dropped_and_harms_no_stream(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    before, after = Notes(), Notes(wants_traces=False)
+    failing = raising("seam_made", ValueError("the disk is full"))
+    with caplog.at_level(logging.WARNING, "polygateway"):
+        watch(stream, recovering(), before, failing, after, stream=RESTART, retry=AT_ONCE)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    check(before)
+    assert before.events == after.events
+    assert before.end.outcome == "complete"
+
+
+def test_an_interrupt_at_a_seam_comes_out_plain_and_leaves_no_connection() -> None:
+    failing = raising("seam_made", KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        watch(stream, recovering(), failing, stream=RESTART, retry=AT_ONCE)
+
+
 @pytest.mark.parametrize(
     ("use", "method"),
     [
-        *((complete, method) for method in METHODS),
-        *((stream, method) for method in METHODS if method != "hedge_refused"),
+        *((complete, method) for method in METHODS if method != "seam_made"),
+        *((stream, method) for method in METHODS if method not in {"hedge_refused", "seam_made"}),
     ],
 )
 def test_an_interrupt_in_an_instrument_comes_out_plain_and_leaves_no_connection(

@@ -25,9 +25,10 @@ FLOORS = (
     {"response"},
     {"race"},
     {"call"},
-    {"narrator"},
+    {"narrator", "lessons"},
     {"record"},
     {"attempt"},
+    {"report", "continuation"},
     {"reporting"},
     {"logs"},
     {"diagnosis"},
@@ -41,7 +42,7 @@ LEVEL = {room: level for level, floor in enumerate(reversed(FLOORS)) for room in
 VALUES = {
     *("messages", "request", "policies", "errors", "secret"),
     *("stats", "usage", "trace", "aggregates", "instrument"),
-    *("_checks", "_version"),
+    *("_checks", "_models", "_version"),
 }
 
 # What a pure room may not ask: the time, chance, the machine, another thread or process.

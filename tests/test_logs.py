@@ -54,6 +54,29 @@ LINES = {
     "document": """
         call N 'm': complete in 1.00 s, 1 chunk, 2 output tokens; primary 'eu' won
     """,
+    "restarted": """
+        call N: attempt 0 at 'eu' was silent for 2.50 s after chunk 2 (disconnect), and ended in it
+        call N: attempt 1, a retry at 'us'
+        call N: attempt 1 takes over from attempt 0, and begins anew: what was delivered is to be
+            discarded (9 characters)
+        call N 'm': complete in 3.00 s, first content after 2.80 s, 3 chunks, 1 seam,
+            3 output tokens, at least 11.0 tokens/s; primary 'eu' failed (transient, HTTP 200),
+            retry 'us' won
+    """,
+    "continued": """
+        call N: attempt 1, a hedge at 'us' because of a stall
+        call N: attempt 0 at 'eu' was silent for 5.10 s after chunk 2 (server_silence), and ended in
+            it
+        call N: attempt 1 takes over from attempt 0, and goes on where that one stopped
+            (9 characters)
+        call N 'm': complete in 5.40 s, first content after 5.30 s, 2 chunks, 1 seam,
+            2 output tokens; primary 'eu' lost, hedge 'us' won
+    """,
+    "held out": """
+        call N: attempt 0 at 'eu' was silent for 8.00 s after chunk 1 (server_silence)
+        call N 'm': complete in 8.10 s, first content after 0.10 s, 2 chunks, stalled for 8.00 s,
+            2 output tokens, at least 0.1 tokens/s; primary 'eu' won
+    """,
     "left": """
         call N 'm': cancelled after 0.50 s, first content after 0.50 s, 1 chunk;
             primary 'eu' cancelled

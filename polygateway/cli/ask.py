@@ -114,6 +114,9 @@ class _Page:
             if self._for_eyes:  # a file holds the answer as it was sent
                 self._close_answer()
             self._whisper(chunk.delta)
+        elif chunk.seam_kind == "restart":
+            self.end()
+            self.note("the answer begins anew: what came before is void")
 
     def end(self) -> None:
         """Finish the last line."""

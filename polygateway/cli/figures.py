@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..stats import AttemptStats, CallStats, StreamFigures
+    from ..stats import AttemptStats, CallStats, Seam, StreamFigures
     from ..usage import Usage
 
 NONE = "-"
@@ -39,7 +39,7 @@ def call_lines(stats: CallStats, usage: Usage) -> list[str]:
     }
     return [
         "   ".join([*(f"{name} {seconds(ms)}" for name, ms in times.items()), *speed(stats)]),
-        f"{attempts_line(stats.attempts)}{_tokens(usage)}",
+        f"{attempts_line(stats.attempts)}{_seams(stats.seams)}{_tokens(usage)}",
     ]
 
 
@@ -62,6 +62,10 @@ def _fate(attempt: AttemptStats) -> str:
     why = attempt.error_kind or attempt.cancel_reason
     end = attempt.outcome or "running"
     return f"{attempt.target} {end}" + (f" ({why})" if why else "")
+
+
+def _seams(seams: Sequence[Seam]) -> str:
+    return f"   seams {len(seams)}: {', '.join(seam.kind for seam in seams)}" if seams else ""
 
 
 def _tokens(usage: Usage) -> str:

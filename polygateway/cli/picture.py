@@ -99,7 +99,7 @@ class Stage:
     def _lanes(self, now: float) -> Iterator[Text]:
         known = lanes(self.providers) if self.result is None else self.result.lanes
         for index, lane in enumerate(known):
-            label = f"{lane.target} {'hedge' if index else 'primary'}"
+            label = f"{lane.target} {_kind(lane, known[:index])}"
             bar = self.look.bar(lane.marks(origin=self.origin, now=now, slot_s=self.look.slot_s))
             note = _progress(lane, now) if self.result is None else _end(lane, self.result)
             yield _row(label, bar.append(note and f" {note}"))
@@ -114,6 +114,15 @@ class Stage:
         lines = textwrap.wrap(text, max(self.look.width - _LABEL, _LABEL))
         for line in lines:
             yield _row(label if line is lines[0] else "", Text(line, style))
+
+
+def _kind(lane: Lane, earlier: Iterable[Lane]) -> str:
+    """Say what an attempt was started for, by what its providers know of those before it."""
+    began = lane.exchange.started_at
+    ends = [each.exchange.ended_at for each in earlier]
+    if not ends:
+        return "primary"
+    return "retry" if all(end is not None and end <= began for end in ends) else "hedge"
 
 
 def _progress(lane: Lane, now: float) -> str:

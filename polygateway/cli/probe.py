@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from ..errors import ConfigurationError
 from ..gateway import open_gateway
 from ..instrument import Instrument
-from ..net.connections import Connect
+from ..net.dial import Connect
 from ..observe.journal import Journal
 from ..policies import Config
 from .app import FAILED

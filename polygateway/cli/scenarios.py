@@ -10,7 +10,7 @@ import trio
 
 from ..errors import GatewayError
 from ..messages import Completion
-from ..policies import HedgePolicy, StreamPolicy
+from ..policies import HedgePolicy, Recovery, StreamPolicy
 from ..stats import AttemptStats
 from ..testing import (
     Script,
@@ -72,8 +72,8 @@ class Scenario:
         return {name: ScriptedProvider(script) for name, script in self.scripts.items()}
 
     def config(self, served: ServedProviders) -> Config:
-        """Give the configuration of a gateway to the providers."""
-        return served.config(hedge=self.hedge, stream=self.stream)
+        """Give the configuration of a gateway to the providers, all of which can go on."""
+        return served.config(prefill=self.scripts, hedge=self.hedge, stream=self.stream)
 
 
 @attrs.frozen(kw_only=True)
@@ -199,6 +199,14 @@ def scenarios(pace: float = 1.0) -> Sequence[Scenario]:
             hedged=False,
             how="stream",
         ),
+        _scenario(
+            "cut-continued",
+            "The same, but us goes on where eu was cut: one answer, with a seam.",
+            (*begin, cut()),
+            pace,
+            how="stream",
+            recovery="continue",
+        ),
     )
 
 
@@ -210,15 +218,17 @@ def _scenario(
     *,
     hedged: bool = True,
     how: Literal["complete", "stream"] = "complete",
+    recovery: Recovery = "raise",
 ) -> Scenario:
     """Give a scenario in which eu does as it is told, and us behaves."""
     limit_s = _HEDGE_S * pace
+    us = (*_beginning(pace), *_end(pace)) if recovery == "raise" else _rest(pace)
     return Scenario(
         name=name,
         says=says,
-        scripts={"eu": eu, "us": (*_beginning(pace), *_end(pace))},
+        scripts={"eu": eu, "us": us},
         hedge=HedgePolicy(enabled=hedged, after_s=limit_s, stall_after_s=limit_s),
-        stream=StreamPolicy(stall_threshold_ms=_COUNTS_AS_STALL_S * pace * 1000),
+        stream=StreamPolicy(stall_threshold_ms=_COUNTS_AS_STALL_S * pace * 1000, recovery=recovery),
         how=how,
     )
 
@@ -226,6 +236,11 @@ def _scenario(
 def _beginning(pace: float, *, first_s: float = _FIRST_S) -> Script:
     """Give the first half of an answer, whose first piece comes after *first_s*."""
     return (headers(), silence(first_s * pace), role(), *_flow(_PIECES[:_HALF], pace))
+
+
+def _rest(pace: float) -> Script:
+    """Go on with an answer of which the first half is there."""
+    return (headers(), silence(_FIRST_S * pace), role(), *_end(pace))
 
 
 def _end(pace: float) -> Script:

@@ -7,12 +7,14 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
+from ..observe.drawing.look import SEAMS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..observe.drawing.axis import Axis
     from ..observe.drawing.tracks import Span, Track
-    from ..stats import ContentKind, Outcome, StallCause
+    from ..stats import ContentKind, Outcome, Seam, SeamKind, StallCause
 
 
 class Mark(enum.Enum):
@@ -29,6 +31,8 @@ class Mark(enum.Enum):
     SILENCE = ("╱", "/", "red")
     ALIVE = ("∴", ":", "magenta")
     DISCONNECT = ("╳", "X", "bold red")
+    RESTART = ("↻", "@", "bold")
+    CONTINUE = ("»", "}", "bold green")
     LAUNCH = ("▸", ">", "bold")
     WON = ("✓", "*", "bold green")
     LOST = ("×", "x", "bold")
@@ -48,6 +52,8 @@ MEANINGS: Mapping[Mark, str] = {
     Mark.ALIVE: "stall: only keep-alives",
     Mark.DISCONNECT: "silence, then cut off",
     Mark.HELD: "backpressure",
+    Mark.CONTINUE: SEAMS["continue"],
+    Mark.RESTART: SEAMS["restart"],
     Mark.WON: "won",
     Mark.LOST: "lost",
     Mark.FAILED: "failed",
@@ -75,8 +81,17 @@ _ENDS: Mapping[Outcome, Mark] = {
 }
 
 
-def lane(track: Track, axis: Axis) -> list[Mark]:
-    """Draw a track in the columns of *axis*. What comes later here covers what came before."""
+_SEAMS: Mapping[SeamKind, Mark] = {"restart": Mark.RESTART, "continue": Mark.CONTINUE}
+
+
+def lane(track: Track, axis: Axis, seam: Seam | None) -> list[Mark]:
+    """Draw a track in the columns of *axis*. What comes later here covers what came before.
+
+    Args:
+        track: what to draw.
+        axis: where its times are.
+        seam: where its attempt took over from another; ``None`` if it did not.
+    """
     drawn = _Row(axis)
     drawn.paint(track.life, Mark.FLOW)
     for span in (track.wait, track.tail):
@@ -90,6 +105,8 @@ def lane(track: Track, axis: Axis) -> list[Mark]:
     for span, stall in track.stalls:
         drawn.insert(span, _CAUSES[stall.cause])
     drawn.put(track.life.begin_ns, Mark.LAUNCH)
+    if seam is not None:
+        drawn.put(round(seam.at_ms * 1e6), _SEAMS[seam.kind])
     if track.stats.outcome is not None:
         drawn.put(track.life.end_ns, _ENDS[track.stats.outcome])
     return drawn.marks

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ..observe.drawing import notes, words
 from ..observe.drawing.axis import Axis
-from ..observe.drawing.tracks import MOST_TRACKS, extent_ns, tracks_of
+from ..observe.drawing.tracks import MOST_TRACKS, extent_ns, seams_of, tracks_of
 from ..observe.records import RecordedCall
 from .columns import aligned, padded
 from .timeline_lane import MEANINGS, Mark, lane
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..observe.drawing.tracks import Track
+    from ..stats import Seam
 
 _WIDEST = 140
 """Columns that a picture takes at most: the eye must find the way from a label to its lane."""
@@ -65,11 +66,12 @@ class Sheet:
         labels = [f"{notes.name(track.stats)} {words.kind(track.stats)}" for track in tracks]
         left = min(max(map(words.columns, labels), default=0), self.width // 3)
         axis = Axis(extent_ns(self.call, tracks), 0, self.width - left - 2)
-        lanes = [lane(track, axis) for track in tracks]
+        seams = {seam.after: seam for seam in seams_of(self.call, tracks)}
+        lanes = [lane(track, axis, seams.get(track.stats.index)) for track in tracks]
         for label, marks in zip(labels, lanes, strict=True):
             start = self._text(padded(words.cut(label, left), left), "bold")
             yield Text.assemble(start, " ", *map(self._shown, marks))
-        for line in (_scale(axis), *_commit(self.call, axis)):
+        for line in (_scale(axis), *_decisions(self.call, axis, seams.values())):
             yield self._text(f"{' ' * left} {line}", "dim")
         yield from self._legend(lanes)
 
@@ -114,11 +116,16 @@ def _scale(axis: Axis) -> str:
     return line
 
 
-def _commit(call: RecordedCall, axis: Axis) -> Iterator[str]:
-    commit_ms = call.stats.commit_ms
-    if commit_ms is None:
-        return
-    column = round(axis.at(round(commit_ms * 1e6)))
-    says = f"commit {words.duration(commit_ms)}"
+def _decisions(call: RecordedCall, axis: Axis, seams: Iterable[Seam]) -> Iterator[str]:
+    """Point at the commit, and below it at each seam."""
+    if call.stats.commit_ms is not None:
+        yield _pointer("commit", call.stats.commit_ms, axis)
+    for seam in seams:
+        yield _pointer("seam", seam.at_ms, axis)
+
+
+def _pointer(what: str, at_ms: float, axis: Axis) -> str:
+    column = round(axis.at(round(at_ms * 1e6)))
+    says = f"{what} {words.duration(at_ms)}"
     fits = column + 2 + len(says) <= axis.right
-    yield f"{'':{column}}^ {says}" if fits else f"{f'{says} ^':>{column + 1}}"
+    return f"{'':{column}}^ {says}" if fits else f"{f'{says} ^':>{column + 1}}"

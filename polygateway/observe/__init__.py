@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Event,
         HedgeRefused,
         Instrument,
+        SeamMade,
         StallBegan,
         StallEnded,
     )
@@ -63,6 +64,7 @@ __all__ = [
     "PrometheusInstrument",
     "RecordedAttempt",
     "RecordedCall",
+    "SeamMade",
     "StallBegan",
     "StallEnded",
     "Trace",

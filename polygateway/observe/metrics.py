@@ -75,6 +75,12 @@ STALLS_ACTIVE = Metric(
 HEDGES_REFUSED = _counter(
     "hedges.refused", "{hedge}", "Hedges that were due and did not start.", "model", "why"
 )
+SEAMS = _counter(
+    "seams",
+    "{seam}",
+    "Times that an attempt took over what another had delivered in part.",
+    *("model", "seam"),
+)
 
 _TARGET = ("model", "target")
 ATTEMPTS = _counter(
@@ -100,7 +106,9 @@ OPEN_STALL_TIME = _counter(
 )
 STALLS = _counter("stalls", "{stall}", "Stall events.", *_TARGET)
 STALL_DURATION = _histogram("stall.duration", "How long stalled gaps lasted.", *(*_TARGET, "cause"))
-TOKENS = _counter("tokens", "{token}", "Tokens of attempts that won.", *(*_TARGET, "type"))
+TOKENS = _counter(
+    "tokens", "{token}", "Tokens of attempts that were not in vain.", *(*_TARGET, "type")
+)
 WASTED_TOKENS = _counter(
     "wasted.tokens",
     "{token}",
@@ -119,7 +127,7 @@ OF_ATTEMPTS = (
     *(ATTEMPTS, FIRST_CONTENT, LONGEST_SILENCE, GENERATION_TIME, STALL_TIME, OPEN_STALL_TIME),
     *(STALLS, STALL_DURATION, TOKENS, WASTED_TOKENS, CANCEL_TO_CLOSED),
 )
-METRICS = (*OF_CALLS, CALLS_ACTIVE, STALLS_ACTIVE, HEDGES_REFUSED, *OF_ATTEMPTS)
+METRICS = (*OF_CALLS, CALLS_ACTIVE, STALLS_ACTIVE, HEDGES_REFUSED, SEAMS, *OF_ATTEMPTS)
 
 
 class MetricsInstrument(Instrument, ABC):
@@ -162,6 +170,8 @@ def _of_call(event: CallEnded) -> Iterator[Sample]:
         yield Sample(CALL_FIRST_CONTENT, event.stats.ttft_ms / 1e3, model)
     for why, count in event.stats.hedges_refused.items():
         yield Sample(HEDGES_REFUSED, count, model | {"why": why})
+    for seam in event.stats.seams:
+        yield Sample(SEAMS, 1, model | {"seam": seam.kind})
 
 
 def _of_attempt(stats: AttemptStats) -> Iterator[Sample]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         CallStarted,
         Committed,
         HedgeRefused,
+        SeamMade,
     )
     from .metrics import Metric, Sample
 
@@ -52,6 +53,7 @@ _ATTRIBUTES = {
     "error": "error.type",
     "reason": "polygateway.hedge.reason",
     "why": "polygateway.refusal.why",
+    "seam": "polygateway.seam.kind",
     "cause": "polygateway.stall.cause",
     "type": "gen_ai.token.type",
     "confidence": "polygateway.wasted.confidence",
@@ -144,7 +146,11 @@ class OpenTelemetryInstrument(MetricsInstrument):
 
     def committed(self, event: Committed) -> None:
         """Remember who won."""
-        self._calls[event.call].committed = event
+        self._calls[event.call].commits.append(event)
+
+    def seam_made(self, event: SeamMade) -> None:
+        """Remember where another attempt took over."""
+        self._calls[event.call].seams.append(event)
 
     def attempt_ended(self, event: AttemptEnded) -> None:
         """Remember when its chunks came."""

@@ -104,7 +104,11 @@ def _bar(stats: CallStats) -> Node:
 
 
 def _parts(stats: CallStats) -> Iterator[Node]:
-    """Give the wait, what flowed, what stalled, and what was left, side by side."""
+    """Give the wait, what flowed, what stalled, and what was left, side by side.
+
+    Where a stream was taken over, what was delivered before has no part in the figures and none
+    here: there is a gap behind the wait.
+    """
     still_open = [stall.duration_ms for stall in stats.stalls if stall.open]
     lengths = (
         stats.total_ms if stats.ttft_ms is None else stats.ttft_ms,
@@ -113,7 +117,8 @@ def _parts(stats: CallStats) -> Iterator[Node]:
     )
     per_ms = _BAR / (stats.total_ms or 1)
     first, flowed, stalled = (until * per_ms for until in accumulate(lengths))
-    yield marks.wait(0, first, _BAR_HEIGHT / 2)
+    committed = first if stats.commit_ms is None else stats.commit_ms * per_ms
+    yield marks.wait(0, min(first, committed), _BAR_HEIGHT / 2)
     yield marks.content("text", [(first, flowed)], 0, _BAR_HEIGHT)
     if stats.stalls:
         cause = max(stats.stalls, key=lambda stall: stall.duration_ms).cause

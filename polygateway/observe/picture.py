@@ -12,7 +12,7 @@ from .drawing.axis import Axis
 from .drawing.legend import legend
 from .drawing.look import SCOPE, patterns, style
 from .drawing.markup import Node, node, number, written
-from .drawing.tracks import MOST_TRACKS, Track, extent_ns, tracks_of
+from .drawing.tracks import MOST_TRACKS, Track, extent_ns, seams_of, tracks_of
 from .records import RecordedCall
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class _Sheet:
         top, self.bottom = self.bottom, self.bottom + 22 + len(self.tracks) * lane.HEIGHT
         yield from self._grid(axis, top + 16)
         yield from self._commit(axis, top)
+        yield from self._seams(axis, top + 22)
         for index, track in enumerate(self.tracks):
             yield _lane(track, axis, top + 22 + index * lane.HEIGHT)
         self.bottom += 34
@@ -101,7 +102,9 @@ class _Sheet:
         self.bottom = 76
 
     def _legend(self) -> Node:
-        drawn, self.bottom = legend(self.tracks, _LEFT, _RIGHT, self.bottom)
+        drawn, self.bottom = legend(
+            self.tracks, seams_of(self.call, self.tracks), _LEFT, _RIGHT, self.bottom
+        )
         return drawn
 
     def _grid(self, axis: Axis, top: float) -> Iterator[Node]:
@@ -122,6 +125,11 @@ class _Sheet:
         says = f"commit {words.duration(commit_ms)}"
         anchor = "end" if x > _WIDTH / 2 else "start"
         yield node("text", says, class_="small f-good", x=x, y=top + 11, text_anchor=anchor)
+
+    def _seams(self, axis: Axis, top: float) -> Iterator[Node]:
+        tops = {track.stats.index: top + n * lane.HEIGHT for n, track in enumerate(self.tracks)}
+        for seam in seams_of(self.call, self.tracks):
+            yield lane.seam(seam, axis, tops[seam.before], tops[seam.after])
 
     def _table(self) -> Node:
         shown = self.call.stats.attempts[:MOST_TRACKS]

@@ -14,7 +14,7 @@ import attrs
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
 
-from ..instrument import AttemptStarted, CallStarted, Committed, HedgeRefused
+from ..instrument import AttemptStarted, CallStarted, Committed, HedgeRefused, SeamMade
 from ..trace import Trace
 from .providers import provider_name
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
     from ..instrument import CallEnded
-    from ..stats import AttemptStats, Stall, StreamFigures, Waste
+    from ..stats import AttemptStats, Seam, Stall, StreamFigures, Waste
 
 Values: TypeAlias = Mapping[str, str | bool | int | float | Sequence[str] | None]
 """Attributes; those that are ``None`` do not exist."""
@@ -41,7 +41,8 @@ class Recording:
 
     attempts: list[AttemptStarted] = attrs.field(factory=list[AttemptStarted])
     refused: list[HedgeRefused] = attrs.field(factory=list[HedgeRefused])
-    committed: Committed | None = None
+    commits: list[Committed] = attrs.field(factory=list[Committed])
+    seams: list[SeamMade] = attrs.field(factory=list[SeamMade])
     traces: dict[int, Trace | None] = attrs.field(factory=dict[int, Trace | None])
     """Of the attempts that have ended, by index."""
 
@@ -64,10 +65,10 @@ class Recording:
     def chunk_times(self) -> Iterator[float]:
         """Give the seconds from the end of each chunk of the winner to the end of the next.
 
-        Between chunks of one read they are 0. There are none without a winner that streamed, and
-        none without its trace.
+        Between chunks of one read they are 0. The winner is the last one, as for all figures of a
+        call. There are none without a winner that streamed, and none without its trace.
         """
-        trace = None if self.committed is None else self.traces.get(self.committed.attempt)
+        trace = self.traces.get(self.commits[-1].attempt) if self.commits else None
         if trace is None or trace.form != "stream":
             return
         for before, arrival in pairwise(trace.arrivals):
@@ -117,15 +118,14 @@ def _add_decisions(span: Span, recording: Recording) -> None:
             {"polygateway.hedge.reason": refused.reason, "polygateway.refusal.why": refused.why},
             refused.at_ns + recording.wall_ns,
         )
-    if recording.committed is not None:
+    for commit in recording.commits:
         span.add_event(
             "polygateway.commit",
-            {
-                "polygateway.attempt.index": recording.committed.attempt,
-                "polygateway.target": recording.committed.target,
-            },
-            recording.committed.at_ns + recording.wall_ns,
+            {"polygateway.attempt.index": commit.attempt, "polygateway.target": commit.target},
+            commit.at_ns + recording.wall_ns,
         )
+    for made in recording.seams:
+        span.add_event("polygateway.seam", _of_seam(made.seam), made.at_ns + recording.wall_ns)
 
 
 def _write_attempt(
@@ -165,9 +165,11 @@ def _of_call(recording: Recording, event: CallEnded) -> Values:
         "polygateway.call.method": "stream" if event.stream else "complete",
         "polygateway.call.outcome": event.outcome,
         "polygateway.call.attempts": len(stats.attempts),
+        "polygateway.call.seams": len(stats.seams),
         "polygateway.target": recording.front(event).target,
         "polygateway.hedge.reason": stats.hedge_reason,
         "polygateway.hedge.after": seconds(stats.hedge_after_ms),
+        "polygateway.hedge.holdout": stats.holdout,
         **_figures(stats),
     }
 
@@ -234,6 +236,15 @@ def _of_stall(stall: Stall) -> Mapping[str, str | bool | int | float]:
         "polygateway.stall.after_chunk": stall.after_chunk,
         "polygateway.stall.keepalives": stall.keepalives,
         "polygateway.stall.open": stall.open,
+    }
+
+
+def _of_seam(seam: Seam) -> Mapping[str, str | bool | int | float]:
+    return {
+        "polygateway.seam.kind": seam.kind,
+        "polygateway.seam.before": seam.before,
+        "polygateway.seam.after": seam.after,
+        "polygateway.seam.characters": seam.characters,
     }
 
 

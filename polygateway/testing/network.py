@@ -17,7 +17,7 @@ from ._memory import ClientStream, MemoryConnection
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Collection, Mapping
 
     from .provider import ScriptedProvider
 
@@ -40,10 +40,17 @@ class ServedProviders:
         self.base_urls = base_urls
         """By the providers' names, in the order in which they were given."""
 
-    def config(self, **policies: Unpack[Policies]) -> Config:
-        """Give a configuration with the model ``m``, whose targets are all the providers."""
+    def config(self, *, prefill: Collection[str] = (), **policies: Unpack[Policies]) -> Config:
+        """Give a configuration with the model ``m``, whose targets are all the providers.
+
+        Args:
+            prefill: names of the providers that go on with answers.
+            policies: as for :class:`Config`.
+        """
         targets = {
-            name: Target(dialect="openai-chat", base_url=url, model="scripted")
+            name: Target(
+                dialect="openai-chat", base_url=url, model="scripted", prefill=name in prefill
+            )
             for name, url in self.base_urls.items()
         }
         return Config(targets=targets, models={"m": tuple(targets)}, **policies)

@@ -34,16 +34,17 @@ RIVERS = answer("Rhine, ", "Nile, ", "Po.")
 
 @asynccontextmanager
 async def configured(
-    folder: Path, **scripts: Script
+    folder: Path, *settings: str, **scripts: Script
 ) -> AsyncGenerator[dict[str, ScriptedProvider]]:
     """Serve providers, and write a configuration with the model ``m`` of all of them."""
     providers = {name: ScriptedProvider(script) for name, script in scripts.items()}
     async with serve_tcp(providers) as served:
         lines = [
-            f'targets.{name} = {{ dialect = "openai-chat", base_url = "{url}", model = "x" }}'
+            f'targets.{name} = {{ dialect = "openai-chat", base_url = "{url}", model = "x",'
+            " prefill = true }"
             for name, url in served.base_urls.items()
         ]
-        lines += [f"models.m = {list(providers)}", "retry.backoff_base_s = 0"]
+        lines += [f"models.m = {list(providers)}", "retry.backoff_base_s = 0", *settings]
         (folder / "config.toml").write_text("\n".join(lines), "utf-8")
         yield providers
 
@@ -175,6 +176,36 @@ async def test_a_cut_answer_is_printed_with_its_figures_and_is_an_error(
     out, err = capsys.readouterr()
     assert out == "Rhine, Ni\n"
     assert "attempts 1: eu failed (transient)   winner -\n" in err
+
+
+CUT_OFF: Script = [chunk("Rhine, "), chunk("Ni"), cut()]
+
+
+async def test_an_answer_that_begins_anew_does_so_on_a_line_of_its_own_and_is_told_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with configured(tmp_path, 'stream.recovery = "restart"', eu=CUT_OFF, us=RIVERS):
+        await ask("Name three rivers.", model="m", config=tmp_path / "config.toml")
+    out, err = capsys.readouterr()
+    assert out == "Rhine, Ni\nRhine, Nile, Po.\n"
+    note, _, attempts = err.splitlines()
+    assert note == "the answer begins anew: what came before is void"
+    assert attempts == (
+        "attempts 2: eu failed (transient), us won   winner us (retry)   seams 1: restart"
+        "   tokens 7 in, 3 out"
+    )
+
+
+async def test_an_answer_that_goes_on_elsewhere_is_one_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rest = answer("le, ", "Po.")
+    async with configured(tmp_path, 'stream.recovery = "continue"', eu=CUT_OFF, us=rest):
+        await ask("Name three rivers.", model="m", config=tmp_path / "config.toml")
+    out, err = capsys.readouterr()
+    assert out == "Rhine, Nile, Po.\n"
+    _, attempts = err.splitlines()
+    assert "   seams 1: continue   tokens " in attempts
 
 
 async def test_of_a_call_without_any_content_the_attempts_are_told(

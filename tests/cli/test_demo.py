@@ -23,6 +23,7 @@ OUTCOMES = {
     "keepalives-hedged": "complete",
     "slow-start-hedged": "complete",
     "cut": "StreamBroken",
+    "cut-continued": "complete",
 }
 QUICKLY = scenarios(pace=0.05)
 

@@ -101,6 +101,16 @@ def test_a_cut_shows_the_error_beside_what_was_delivered() -> None:
     assert "  error       StreamBroken: " in picture
 
 
+def test_an_answer_that_goes_on_elsewhere_is_shown_as_one() -> None:
+    picture = watched("cut-continued", paper(), at=60)
+    assert "  eu primary  ···━━━ failed: Truncated\n" in picture
+    assert "  us retry         ····━━━━ won after 1.26 s\n" in picture
+    assert (
+        "  answer      The moon pulls the sea, and the earth turns beneath it in a day.\n"
+        in picture
+    )
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
@@ -157,6 +167,7 @@ def test_the_table_tells_each_calls_figures() -> None:
         "keepalives-hedged  2.03 s  0.00 s      0.63 s         2  us (hedge)    0.0 ms",
         "slow-start-hedged  1.46 s  0.00 s      0.63 s         2  us (hedge)    0.0 ms",
         "cut                0.57 s  0.00 s      0.24 s         1  StreamBroken       -",
+        "cut-continued      1.26 s  0.00 s      0.36 s         2  us (retry)         -",
     ]
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CONFIG = """
 [targets]
 eu = { dialect = "openai-chat", base_url = "https://eu.invalid/v1", model = "x" }
-us = { dialect = "openai-chat", base_url = "https://us.invalid/v1", model = "y" }
+us = { dialect = "openai-chat", base_url = "https://us.invalid/v1", model = "y", prefill = true }
 spare = { dialect = "openai-chat", base_url = "https://spare.invalid/v1", model = "z" }
 [models]
 m = ["eu", "us"]
@@ -26,6 +26,8 @@ after_s = 1
 max_retries = 5
 [stream]
 stall_threshold_ms = 500
+recovery = "continue"
+hold_back_s = 1
 """
 LIMITS = Limits()
 URL = "https://api.invalid/v1"
@@ -47,10 +49,11 @@ def test_every_configured_target_is_measured_by_itself(path: Path) -> None:
     assert config.targets["us"].model == "y"
 
 
-def test_nothing_is_hedged_or_retried_and_the_rest_is_as_configured(path: Path) -> None:
+def test_nothing_is_hedged_retried_or_recovered_and_the_rest_is_as_configured(path: Path) -> None:
     config = Where(config=path).configuration()
     assert not config.hedge.enabled
     assert config.retry.max_retries == 0
+    assert (config.stream.recovery, config.stream.hold_back_s) == ("raise", 0)
     assert config.stream.stall_threshold_ms == 500
 
 

@@ -8,7 +8,10 @@ from polygateway import open_gateway
 from polygateway.cli.scenarios import ANSWER, Result, perform, scenarios
 from polygateway.testing import run_virtual, serve_memory
 
-NAMES = ["stalled-unhedged", "stalled-hedged", "keepalives-hedged", "slow-start-hedged", "cut"]
+NAMES = [
+    *("stalled-unhedged", "stalled-hedged", "keepalives-hedged", "slow-start-hedged"),
+    *("cut", "cut-continued"),
+]
 HEDGED = [name for name in NAMES if name.endswith("-hedged")]
 
 
@@ -94,6 +97,19 @@ def test_a_cut_stream_is_an_error_that_holds_what_was_delivered() -> None:
     assert text != ANSWER
     assert ANSWER.startswith(text)
     assert [(each.target, each.outcome) for each in result.attempts] == [("eu", "failed")]
+
+
+def test_a_cut_stream_that_goes_on_elsewhere_is_one_answer() -> None:
+    result = play("cut-continued")
+    assert [(each.target, each.kind, each.outcome) for each in result.attempts] == [
+        ("eu", "primary", "failed"),
+        ("us", "retry", "won"),
+    ]
+    assert result.completion is not None
+    (seam,) = result.completion.seams
+    assert (seam.kind, seam.characters) == ("continue", len(ANSWER[: 9 * 3]))
+    # 9 pieces of 30 ms and the rest from elsewhere, each after 300 ms to the first one.
+    assert result.total_ms == pytest.approx(300 + 300 + 22 * 30)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "cut"])

@@ -87,10 +87,11 @@ def test_it_lists_all_calls_and_draws_the_last(
     assert lines[0].split() == [
         *("call", "started", "model", "outcome", "total", "ttft", "stall", "attempts"),
     ]
-    assert [line.split()[0] for line in lines[1:6]] == ["1", "2", "3", "4", "5"]
+    assert [line.split()[0] for line in lines[1:7]] == ["1", "2", "3", "4", "5", "6"]
     assert lines[1].endswith("m      complete            3.96 s  330 ms  3.03 s  eu won")
     assert lines[2].endswith("2.03 s  1.40 s  0 ms    eu lost, us won")
-    assert lines[6:8] == ["", "m: failed (transient) after 570 ms"]
+    assert lines[6].endswith("1.26 s  900 ms  0 ms    eu failed (transient), us won")
+    assert lines[7:9] == ["", "m: complete after 1.26 s"]
 
 
 def test_one_call_can_be_drawn_alone(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,10 +109,10 @@ def test_svg_and_html_are_written_and_named(
     svg, html = tmp_path / "call.svg", tmp_path / "calls.html"
     assert run(["timeline", str(journal), "--svg", str(svg), "--html", str(html)]) == 0
     first, second = said(capsys)
-    assert first.startswith(f"{svg}: call 5 of run ")
-    assert second == f"{html}: 5 calls"
+    assert first.startswith(f"{svg}: call 6 of run ")
+    assert second == f"{html}: 6 calls"
     assert svg.read_text("utf-8").startswith("<svg ")
-    assert html.read_text("utf-8").count("<section") == 5
+    assert html.read_text("utf-8").count("<section") == 6
 
 
 def test_a_chosen_call_is_the_one_in_the_file(journal: Path, tmp_path: Path) -> None:
@@ -176,7 +177,7 @@ def test_lines_that_cannot_be_read_are_told_and_the_rest_is_drawn(
     journal.write_bytes(b"".join(lines) + lines[-1][:40])
     assert run(["timeline", str(journal)]) == 0
     out, err = capsys.readouterr()
-    assert out.splitlines()[5].split()[0] == "5"
+    assert out.splitlines()[6].split()[0] == "6"
     told = err.splitlines()
     assert [line.split(":")[1] for line in told] == [
         " line 3",
@@ -194,8 +195,8 @@ def test_a_call_whose_process_died_is_told(
     journal.write_bytes(b"".join(lines))
     assert run(["timeline", str(journal)]) == 0
     out, err = capsys.readouterr()
-    assert out.splitlines()[4].split()[0] == "4"
-    assert err.startswith(f"{journal}: call 5 of run ")
+    assert out.splitlines()[5].split()[0] == "5"
+    assert err.startswith(f"{journal}: call 6 of run ")
     assert err.endswith(" has not ended, or its process died in it\n")
 
 

@@ -13,7 +13,7 @@ from polygateway.cli.console import Console
 from polygateway.cli.timeline_terminal import Sheet
 from polygateway.observe.drawing.words import columns
 from tests.observe.gallery import GALLERY
-from tests.observe.staged import Content, attempt, call
+from tests.observe.staged import Content, attempt, call, seam
 
 if TYPE_CHECKING:
     from polygateway.observe.records import RecordedCall
@@ -64,6 +64,43 @@ def test_a_hedged_stall_is_drawn_to_the_column() -> None:
         "                                                 ^ commit 30.0 s",
         "▸ launch   · wait   █ text   ╱ stall: nothing came   ∴ stall: only keep-alives",
         "✓ won   × lost",
+    ]
+
+
+def test_a_seam_is_marked_in_the_lane_of_the_attempt_that_took_over() -> None:
+    # The lanes have 60 columns, from 0 to 59: one of them is a second.
+    stalled = attempt(
+        0,
+        [Content(at) for at in range(2, 11)],
+        30,
+        outcome="lost",
+        end_kind="cancelled",
+        cancel_reason="lost the race",
+    )
+    broken = attempt(
+        1,
+        [Content(at) for at in range(30, 41)],
+        41,
+        started=15,
+        target="us",
+        kind="hedge",
+        reason="stall",
+        outcome="failed",
+        end_kind="cut",
+    )
+    whole = attempt(2, [Content(at) for at in range(44, 58)], 59, started=41, kind="retry")
+    seams = [seam("restart", 0, 1, 30), seam("continue", 1, 2, 44)]
+    lines = shown(call(stalled, broken, whole, total=59, commit=2, seams=seams), paper(79))
+    assert lines[3:12] == [
+        "0 eu primary       ▸·█████████╱╱╱╱╱╱╱╱╱╱╱╱╱╱╱╱╱╱╱×",
+        "1 us hedge (stall)                ▸··············↻██████████!",
+        "2 eu retry                                                  ▸··»█████████████·✓",
+        "                   0                   20 s                40 s",
+        "                     ^ commit 2.00 s",
+        "                                                 ^ seam 30.0 s",
+        "                                                               ^ seam 44.0 s",
+        "▸ launch   · wait   █ text   ╱ stall: nothing came   » seam: went on",
+        "↻ seam: began anew   ✓ won   × lost   ! failed",
     ]
 
 

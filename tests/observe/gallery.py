@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.observe.staged import Content, attempt, call, flow
+from tests.observe.staged import Content, attempt, call, flow, seam
 
 if TYPE_CHECKING:
     from polygateway.observe.records import RecordedCall
@@ -190,7 +190,44 @@ def slow_consumer() -> RecordedCall:
     return call(only, total=21, commit=1, outcome="cancelled")
 
 
+def recovered() -> RecordedCall:
+    """A stream that stalls and goes on elsewhere, breaks there, and begins anew."""
+    stalled = attempt(
+        0,
+        flow(1.6, 9.4, 0.05),
+        17,
+        outcome="lost",
+        end_kind="cancelled",
+        cancel_reason="lost the race",
+        closing_ms=0.8,
+    )
+    broken = attempt(
+        1,
+        flow(17, 21, 0.04),
+        24.5,
+        started=15.2,
+        target="us",
+        kind="hedge",
+        reason="stall",
+        outcome="failed",
+        end_kind="cut",
+        error=("transient", "Truncated: target 'us' ended the stream after 101 chunks"),
+    )
+    whole = attempt(2, flow(26, 38, 0.04), 39, started=24.5, target="ap", kind="retry", tokens=400)
+    seams = [seam("continue", 0, 1, 17, 628), seam("restart", 1, 2, 26, 1032)]
+    return call(stalled, broken, whole, total=39, commit=1.6, seams=seams)
+
+
+def held_out() -> RecordedCall:
+    """A call that stalled, and was not to be hedged."""
+    only = attempt(0, [*flow(1.6, 5, 0.05), *flow(30, 38, 0.05)], 38.4, tokens=240)
+    return call(only, total=38.4, commit=1.6, holdout=True)
+
+
 GALLERY = {
     made.__name__: made
-    for made in (*(quick, hedged_start, rescued, odyssey, torrent, kinds, failed, slow_consumer),)
+    for made in (
+        *(quick, hedged_start, rescued, odyssey, torrent, kinds, failed, slow_consumer),
+        *(recovered, held_out),
+    )
 }

@@ -10,7 +10,7 @@ import attrs
 import pytest
 import trio
 
-from polygateway import Gateway, GatewayError, HedgePolicy, open_gateway
+from polygateway import Gateway, GatewayError, HedgePolicy, StreamPolicy, open_gateway
 from polygateway.aggregates import GatewayStats
 from polygateway.instrument import CallEnded, Instrument
 from polygateway.testing import (
@@ -123,6 +123,8 @@ async def break_off(gw: Gateway) -> None:
         await read_all(gw)
 
 
+ENDING = (finish(), usage(7, 2), done())
+
 SCENES = {
     # Silent from 0.6 on. At 5.6 it is hedged; us brings the first content at 5.7, its end at 6.1.
     "rescued": Scene(
@@ -170,6 +172,30 @@ SCENES = {
     ),
     # A whole answer comes in one document, which is no stream that could be timed.
     "document": Scene(complete, {"eu": [silence(1), *status(200, DOCUMENT)]}),
+    # Cut as above; us is asked at 2.7, and its first content comes at 2.8, its end at 3.0.
+    "restarted": Scene(
+        read_all,
+        {
+            "eu": [*answer("The ", "tide.", every_s=0.1)[:-3], silence(2.5)],
+            "us": answer("The ", "tide ", "turns.", every_s=0.1),
+        },
+        Policies(retry=AT_ONCE, stream=StreamPolicy(recovery="restart")),
+    ),
+    # Silent from 0.2 on, and hedged at 5.2; us goes on at 5.3, to its end at 5.4.
+    "continued": Scene(
+        read_all,
+        {
+            "eu": [*answer("The ", "tide ", every_s=0.1)[:-3], silence(55)],
+            "us": answer("turns ", "at six.", every_s=0.1),
+        },
+        Policies(stream=StreamPolicy(recovery="continue")),
+    ),
+    # Silent from 0.1 to 8.1, and held out, so that it is not hedged.
+    "held out": Scene(
+        complete,
+        {"eu": [silence(0.1), chunk("The "), silence(8), chunk("tide."), *ENDING]},
+        Policies(hedge=HedgePolicy(holdout=1)),
+    ),
     # The caller leaves after the first chunk, which comes at 0.5.
     "left": Scene(read_one, {"eu": answer("The ", "tide ", "turns.", every_s=0.5)}),
 }
@@ -201,7 +227,7 @@ def show(name: str, *instruments: Instrument, times: int = 1) -> Shown:
 async def _play(scene: Scene, instruments: Sequence[Instrument], times: int) -> Shown:
     witness = Witness()
     async with serve_memory(scene.providers()) as network:
-        config = network.config(**scene.policies)
+        config = network.config(prefill=scene.scripts, **scene.policies)
         watching = [*instruments, witness]
         async with open_gateway(config, connect=network.connect, instruments=watching) as gw:
             for _ in range(times):

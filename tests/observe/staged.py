@@ -8,7 +8,7 @@ import attrs
 
 from polygateway.core.figures import figures_of
 from polygateway.observe.records import RecordedAttempt, RecordedCall
-from polygateway.stats import AttemptStats, CallStats, Waste
+from polygateway.stats import AttemptStats, CallStats, Seam, Waste
 from polygateway.trace import Arrival, Piece, Trace
 from polygateway.usage import Usage
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         EndKind,
         HedgeReason,
         Outcome,
+        SeamKind,
         StreamFigures,
     )
     from polygateway.trace import ReplyForm
@@ -72,6 +73,7 @@ def attempt(
     tokens: int | None = None,
     form: ReplyForm = "stream",
     dropped: int = 0,
+    kept: bool = False,
 ) -> RecordedAttempt:
     """Record an attempt whose figures follow from its content."""
     last = max([started, *(each.at for each in content)])
@@ -111,7 +113,7 @@ def attempt(
         error_kind=error[0] if error else None,
         characters=4 * len(content),
         usage=usage,
-        wasted=None if outcome in {"won", None} else _waste(figures, content),
+        wasted=None if kept or outcome in {"won", None} else _waste(figures, content),
     )
     return RecordedAttempt(stats=stats, trace=attrs.evolve(trace, dropped=dropped))
 
@@ -127,6 +129,8 @@ def call(
     run: str = "5f3a9c",
     refused: int = 0,
     saved_ms: float | None = None,
+    seams: Sequence[Seam] = (),
+    holdout: bool | None = None,
 ) -> RecordedCall:
     """Record a call; its figures are those of the winner, else of the last attempt."""
     front = next((each for each in attempts if each.stats.outcome == "won"), attempts[-1])
@@ -141,6 +145,8 @@ def call(
         hedge_after_ms=hedges[0].started_ms if hedges else None,
         hedges_refused={"budget": refused} if refused else {},
         commit_ms=None if commit is None else commit * 1000,
+        seams=seams,
+        holdout=holdout,
         estimated_saved_ms=saved_ms,
     )
     return RecordedCall(
@@ -162,6 +168,11 @@ def call(
         provider_model="lyra-3",
         response_id=None,
     )
+
+
+def seam(kind: SeamKind, before: int, after: int, at: float, characters: int = 120) -> Seam:
+    """Record where an attempt took over."""
+    return Seam(kind=kind, before=before, after=after, at_ms=at * 1000, characters=characters)
 
 
 def _arrivals(content: Iterable[Content], started: float) -> Iterable[Arrival]:

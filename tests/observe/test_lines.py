@@ -14,14 +14,17 @@ from hypothesis import given, settings, strategies as st
 from polygateway.core.figures import figures_of
 from polygateway.observe import lines
 from polygateway.observe.lines import AttemptLine, attempt_line, call_line, read_line
+from polygateway.observe.records import RecordedCall
 from polygateway.observe.strict import Misfit
+from polygateway.stats import Seam
 from polygateway.trace import Arrival, Piece
+from tests.observe.gallery import GALLERY
 from tests.observe.recorded import attempts, bare, calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from polygateway.observe.records import RecordedAttempt, RecordedCall
+    from polygateway.observe.records import RecordedAttempt
 
 Node: TypeAlias = "dict[str, Node] | list[Node] | str | int | float | bool | None"
 
@@ -435,6 +438,62 @@ def test_every_field_is_needed_but_those_that_may_be_left_out(place: str) -> Non
     assert isinstance(owner, dict)
     del owner[name]
     assert (name if place != ".v" else "its v is no version") in why(table)
+
+
+def a_call(**changes: Node) -> Node:
+    """Give the line of a call, with some fields of its stats changed."""
+    table = cast("dict[str, dict[str, Node]]", json.loads(call_line(GALLERY["recovered"]())))
+    table["stats"] |= changes
+    return cast("Node", table)
+
+
+def test_a_journal_of_before_there_were_seams_and_a_holdout_is_read() -> None:
+    older = cast("dict[str, dict[str, Node]]", a_call())
+    del older["stats"]["seams"], older["stats"]["holdout"]
+    line = read(cast("Node", older))
+    assert isinstance(line, RecordedCall)
+    assert (line.stats.seams, line.stats.holdout) == ((), None)
+
+
+SEAM: dict[str, Node] = {
+    "kind": "restart",
+    "before": 0,
+    "after": 1,
+    "at_ms": 7.5,
+    "characters": 12,
+}
+
+
+def test_a_seam_is_read_field_by_field() -> None:
+    line = read(a_call(seams=[SEAM], holdout=False))
+    assert isinstance(line, RecordedCall)
+    assert line.stats.holdout is False
+    assert line.stats.seams == (Seam(kind="restart", before=0, after=1, at_ms=7.5, characters=12),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"kind": "glue"}, "[0].kind must be 'restart' or 'continue', not 'glue'"),
+        ({"after": -1}, "[0].after must be a whole number from 0 to 2^63, not -1"),
+        ({"at_ms": None}, "[0].at_ms must be a number from 0 to 2^63, not None"),
+        ({"characters": 1.5}, "[0].characters must be a whole number from 0 to 2^63, not 1.5"),
+    ],
+)
+def test_a_seam_that_is_none_is_refused_with_its_place(
+    changes: dict[str, Node], reason: str
+) -> None:
+    assert why(a_call(seams=[SEAM | changes])) == f".stats.seams{reason}"
+
+
+@pytest.mark.parametrize("name", SEAM)
+def test_a_seam_needs_all_of_its_fields(name: str) -> None:
+    torn = {key: value for key, value in SEAM.items() if key != name}
+    assert why(a_call(seams=[torn])) == f".stats.seams[0].{name} is missing"
+
+
+def test_whether_a_call_was_held_out_is_yes_no_or_unknown() -> None:
+    assert why(a_call(holdout=1)) == ".stats.holdout must be true or false, not 1"
 
 
 def test_a_line_that_is_too_long_is_refused_unread() -> None:

@@ -197,6 +197,39 @@ def test_a_refused_hedge_is_an_event_of_the_call() -> None:
     assert events(export.call)["polygateway.hedge.refused"] == (5, refusal)
 
 
+@pytest.mark.parametrize(
+    ("scene", "kind", "at_s"), [("restarted", "restart", 2.8), ("continued", "continue", 5.3)]
+)
+def test_a_seam_is_an_event_of_the_call_and_so_is_each_commit(
+    scene: str, kind: str, at_s: float
+) -> None:
+    export, _ = played(scene)
+    told = [(each.name, (each.timestamp - EPOCH) / SECOND) for each in export.call.events]
+    assert told == [
+        ("polygateway.commit", 0.1),
+        ("polygateway.commit", at_s),
+        ("polygateway.seam", at_s),
+    ]
+    winners = [dict(each.attributes or {}) for each in export.call.events[:2]]
+    assert [winner["polygateway.target"] for winner in winners] == ["eu", "us"]
+    assert dict(export.call.events[2].attributes or {}) == {
+        "polygateway.seam.kind": kind,
+        "polygateway.seam.before": 0,
+        "polygateway.seam.after": 1,
+        "polygateway.seam.characters": 9,
+    }
+    assert of(export.call)["polygateway.call.seams"] == 1
+
+
+@pytest.mark.parametrize(
+    ("scene", "holdout"), [("held out", True), ("rescued", False), ("refused", False)]
+)
+def test_a_call_says_whether_it_is_of_the_holdout(scene: str, holdout: bool) -> None:
+    export, _ = played(scene)
+    assert of(export.call)["polygateway.hedge.holdout"] is holdout
+    assert of(export.call)["polygateway.call.seams"] == 0
+
+
 def test_a_stall_is_an_event_of_its_attempt_when_the_silence_began() -> None:
     export, _ = played("stalled")
     at, stall = events(export.attempts[0])["polygateway.stall"]
@@ -406,6 +439,13 @@ def test_the_time_of_each_chunk_after_the_first_is_recorded() -> None:
     # Twelve chunks from 0.1 to 4.0, two of them in one read.
     assert (point.count, point.zero_count, point.max) == (11, 1, 3)
     assert point.sum == pytest.approx(3.9)
+
+
+def test_of_a_call_with_a_seam_the_chunks_of_the_last_attempt_are_timed() -> None:
+    export, _ = played("restarted")
+    point = export.histogram("gen_ai.client.inference.time_per_output_chunk")
+    assert point.count == 2
+    assert point.sum == pytest.approx(0.2)
 
 
 def test_only_the_winners_chunks_are_timed() -> None:

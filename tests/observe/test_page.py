@@ -11,7 +11,7 @@ import pytest
 from polygateway.observe.drawing import words
 from polygateway.observe.page import MOST_CALLS, draw_page
 from tests.observe.gallery import GALLERY
-from tests.observe.staged import Content, attempt, call, flow
+from tests.observe.staged import Content, attempt, call, flow, seam
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,6 +154,15 @@ def test_a_calls_bar_is_divided_as_its_time_was() -> None:
 def test_an_open_stall_is_in_the_bar_too() -> None:
     drawn = bar(call(attempt(0, [Content(1), Content(2)], 10, end_kind="cut"), total=10))
     assert drawn["stall"] == pytest.approx((30, 150))
+
+
+def test_what_was_delivered_before_a_seam_leaves_a_gap_in_the_bar() -> None:
+    # The first content at 1 s, the first of the last attempt at 6, its last at 8: of 10 s.
+    broken = attempt(0, [Content(1), Content(2)], 5, outcome="failed", end_kind="cut")
+    last = attempt(1, [Content(6), Content(7), Content(8)], 10, started=5, kind="retry")
+    drawn = bar(call(broken, last, total=10, commit=1, seams=[seam("continue", 0, 1, 6)]))
+    assert drawn["wait"] == pytest.approx((0, 15))
+    assert drawn["tail"] == pytest.approx((120, 150))
 
 
 def test_a_call_without_content_or_without_any_time_has_a_bar() -> None:

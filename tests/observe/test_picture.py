@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, get_args
 
 import attrs
 import pytest
 from hypothesis import given, strategies as st
 
 from polygateway.observe.picture import draw_call
+from polygateway.stats import SeamKind
 from tests.observe.gallery import GALLERY
 from tests.observe.geometry import (
     SVG,
+    Box,
     boxes,
     of_class,
     read,
@@ -20,7 +23,7 @@ from tests.observe.geometry import (
     texts,
     title,
 )
-from tests.observe.staged import Content, attempt, call
+from tests.observe.staged import Content, attempt, call, seam
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -271,6 +274,36 @@ def test_a_call_that_was_never_committed_has_no_commit() -> None:
     assert not any("commit" in text for text in texts(root))
 
 
+def test_a_seam_leads_from_one_lane_down_to_the_other_at_its_time() -> None:
+    recovered = GALLERY["recovered"]()
+    root = read(draw_call(recovered))
+    bars = [content_of(lane) for lane in of_class(root, "lane")]
+    for drawn_seam, (above, below), (kind, seconds) in zip(
+        of_class(root, "seam")[2:],  # behind those of the legend
+        pairwise(bars),
+        [("continue", 17), ("restart", 26)],
+        strict=True,
+    ):
+        assert drawn_seam.attrib["class"] == f"seam {kind}"
+        line, head = (subpaths(path.attrib["d"])[0] for path in drawn_seam.iter(f"{SVG}path"))
+        assert line.left == line.right == pytest.approx(at(seconds, 39), abs=0.01)
+        assert (line.top, line.bottom) == (above.bottom, below.top)
+        assert (head.left + head.right) / 2 == pytest.approx(line.left, abs=0.01)
+        assert head.bottom == below.top
+        assert title(drawn_seam).startswith(f"seam after {seconds}.0 s: attempt ")
+
+
+def content_of(lane: Element) -> Box:
+    (content,) = of_class(lane, "content")
+    return subpaths(content.attrib["d"])[0]
+
+
+def test_kinds_of_seams_can_be_told_apart_without_colours() -> None:
+    seams = of_class(read(draw_call(GALLERY["recovered"]())), "seam")[2:]
+    dashes = [next(each.iter(f"{SVG}path")).attrib["stroke-dasharray"] for each in seams]
+    assert dashes == ["none", "3 3"]
+
+
 def test_an_attempt_still_running_has_no_end() -> None:
     root = drawn(attempt(0, [Content(1)], 3, outcome=None), total=3)
     assert of_class(root, "end") == []
@@ -291,6 +324,12 @@ def test_the_figures_stand_in_a_row_for_the_call_and_for_each_attempt() -> None:
 def test_the_legend_explains_what_is_there_and_nothing_else() -> None:
     quick = texts(of_class(read(draw_call(GALLERY["quick"]())), "legend")[0])
     assert quick == ["launch", "wait for content", "text", "tail", "won"]
+    recovered = texts(of_class(read(draw_call(GALLERY["recovered"]())), "legend")[0])
+    assert recovered == [
+        *("launch", "wait for content", "text", "tail", "stall: nothing came"),
+        *("silence, then cut off", "seam: went on", "seam: began anew"),
+        *("won", "lost", "failed", "closed"),
+    ]
     odyssey = texts(of_class(read(draw_call(GALLERY["odyssey"]())), "legend")[0])
     assert odyssey == [
         *("launch", "wait for content", "text", "reasoning", "tail"),
@@ -378,7 +417,8 @@ def test_the_worst_call_is_still_a_small_file() -> None:
         Content(2.7 * i, KINDS[i % 4], held=(i % 7) * 0.1, keepalives=i % 2) for i in range(1, 265)
     ]
     attempts = [attempt(index, content, 714) for index in range(100)]
-    assert len(draw_call(call(*attempts, total=714))) < 2_000_000
+    seams = [seam("restart", index % 9, index % 31, 7 * index) for index in range(10_000)]
+    assert len(draw_call(call(*attempts, total=714, seams=seams))) < 2_000_000
 
 
 @given(st.data())
@@ -393,8 +433,12 @@ def test_any_call_stays_inside_its_picture(data: st.DataObject) -> None:
     how = data.draw(st.sampled_from(ENDS))
     closing = data.draw(st.none() | st.floats(0, 1e6))
     only = attempt(0, content, ended, end_kind=how, closing_ms=closing)
-    total = data.draw(times)
-    root = drawn(only, total=total, commit=data.draw(st.none() | times))
+    other = attempt(1, [], data.draw(times), started=0, kind="retry", outcome="failed")
+    total, kind = data.draw(times), data.draw(st.sampled_from(get_args(SeamKind)))
+    before, after = data.draw(st.permutations([0, 1]))
+    seams = [seam(kind, before, after, data.draw(times))]
+    commit = data.draw(st.none() | times)
+    root = read(draw_call(call(only, other, total=total, commit=commit, seams=seams)))
     height = float(root.attrib["height"])
     for element, box in boxes(root):
         assert 0 <= box.left <= box.right <= 960, element.attrib

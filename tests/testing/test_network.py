@@ -349,6 +349,16 @@ def test_over_tcp_each_provider_has_a_port_of_its_own() -> None:
             return served.config()
 
     config = trio.run(main)
-    urls = [config.targets[name].base_url for name in config.models["m"]]
+    urls = [config.targets[name].base_url for name in config.names_of("m")]
     assert len(set(urls)) == 2
     assert all(url.startswith("http://127.0.0.1:") and url.endswith("/v1") for url in urls)
+
+
+def test_some_providers_go_on_with_answers() -> None:
+    async def main() -> policies.Config:
+        providers = {name: ScriptedProvider(answer("a")) for name in ("eu", "us")}
+        async with serve_memory(providers) as served:
+            return served.config(prefill=["us"])
+
+    targets = run_virtual(main).targets
+    assert {name: target.prefill for name, target in targets.items()} == {"eu": False, "us": True}

@@ -59,6 +59,7 @@ class Where:
             models={name: (name,) for name in targets},
             hedge=HedgePolicy(enabled=False),
             retry=RetryPolicy(max_retries=0),
+            stream=attrs.evolve(config.stream, recovery="raise", hold_back_s=0.0),
         )
 
     def _configured(self) -> Config:

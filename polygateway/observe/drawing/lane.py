@@ -16,7 +16,7 @@ from .tracks import Span, Track
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...stats import ContentKind, Stall
+    from ...stats import ContentKind, Seam, Stall
 
 HEIGHT = 58
 """From the top of one lane to that of the next."""
@@ -129,6 +129,12 @@ class Lane:
         if stats.outcome is not None:
             title = f"{words.fate(stats)} after {words.duration(end / 1e6)}"
             yield marks.end(stats.outcome, self.axis.at(end), y, _title(title))
+
+
+def seam(made: Seam, axis: Axis, before: float, after: float) -> Node:
+    """Draw where one attempt took over from another, between lanes that begin at these heights."""
+    x = axis.at(round(made.at_ms * 1e6))
+    return marks.seam(made.kind, x, before + _BOTTOM, after + _TOP, _title(notes.seam(made)))
 
 
 def _lasted(span: Span) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import marks
-from .look import CAUSES, CONTENT
+from .look import CAUSES, CONTENT, SEAMS
 from .markup import Node, node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from ...stats import Seam
     from .tracks import Track
 
 Item = tuple[Node, str]
@@ -25,11 +26,13 @@ _NARROW = 4
 _BETWEEN = 16
 
 
-def legend(tracks: Sequence[Track], left: float, right: float, top: float) -> tuple[Node, float]:
+def legend(
+    tracks: Sequence[Track], seams: Iterable[Seam], left: float, right: float, top: float
+) -> tuple[Node, float]:
     """Draw the legend of a picture; give it and where it ends."""
     drawn = node("g", class_="legend")
     x, y = left, top
-    for sample, meaning in items(tracks):
+    for sample, meaning in items(tracks, seams):
         width = _SAMPLE + _width(meaning)
         if x + width > right:
             x, y = left, y + ROW
@@ -39,7 +42,7 @@ def legend(tracks: Sequence[Track], left: float, right: float, top: float) -> tu
     return drawn, y + ROW
 
 
-def items(tracks: Sequence[Track]) -> Iterator[Item]:
+def items(tracks: Sequence[Track], seams: Iterable[Seam]) -> Iterator[Item]:
     """Give what must be explained in a picture."""
     if not tracks:
         return
@@ -51,6 +54,7 @@ def items(tracks: Sequence[Track]) -> Iterator[Item]:
     yield from _stalls(tracks)
     if any(track.held for track in tracks):
         yield marks.skyline([7.0] * 20, 0, 10), "backpressure"
+    yield from _seams(seams)
     yield from _ends(tracks)
     if any(track.closed_ns is not None for track in tracks):
         yield marks.closed(10, 0, 12), "closed"
@@ -75,6 +79,13 @@ def _stalls(tracks: Iterable[Track]) -> Iterator[Item]:
     for cause, name in CAUSES.items():
         if cause in present:
             yield marks.stall(cause, (0, 20, 0, 12), is_open=False), name
+
+
+def _seams(seams: Iterable[Seam]) -> Iterator[Item]:
+    present = {seam.kind for seam in seams}
+    for kind, name in SEAMS.items():
+        if kind in present:
+            yield marks.seam(kind, 10, 0, 12), name
 
 
 def _ends(tracks: Iterable[Track]) -> Iterator[Item]:

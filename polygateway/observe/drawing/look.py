@@ -9,7 +9,7 @@ from .markup import Node, node
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ...stats import ContentKind, StallCause
+    from ...stats import ContentKind, SeamKind, StallCause
 
 # Hues of Okabe and Ito (Color Universal Design, 2008), made darker or lighter until they reach the
 # contrast that WCAG 2.2 asks of text (4.5) and of what must be told from its background (3). What
@@ -46,6 +46,12 @@ CAUSES: Mapping[StallCause, str] = {
     "disconnect": "silence, then cut off",
 }
 """Causes of stalls with their names, in the order of legends."""
+
+SEAMS: Mapping[SeamKind, str] = {
+    "continue": "seam: went on",
+    "restart": "seam: began anew",
+}
+"""Kinds of seams with their names, in the order of legends."""
 
 SCOPE = "polygateway"
 """Class of the element inside which the style holds."""

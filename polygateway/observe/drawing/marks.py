@@ -11,7 +11,7 @@ from .markup import Node, node, number
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ...stats import ContentKind, Outcome, StallCause
+    from ...stats import ContentKind, Outcome, SeamKind, StallCause
 
 Block = tuple[float, float]
 """From where to where."""
@@ -108,6 +108,27 @@ def closed(x: float, top: float, height: float, *inside: Node) -> Node:
     """Draw the closing of a connection."""
     path = f"M{number(x)} {number(top)}v{number(height)}"
     return node("path", *inside, class_="closed s-ink", d=path, stroke_width=2)
+
+
+def seam(kind: SeamKind, x: float, top: float, bottom: float, *inside: Node) -> Node:
+    """Draw how one attempt takes over from another: from the lane of that one down to its own."""
+    face, dashes, head = SEAMS[kind]
+    line = f"M{number(x)} {number(top)}V{number(bottom)}"
+    point = f"M{number(x - 5)} {number(bottom - 8)}h10l-5 8z"
+    return node(
+        "g",
+        *inside,
+        node("path", class_=f"s-{face}", d=line, stroke_width=2, stroke_dasharray=dashes),
+        node("path", class_=f"f-{head} s-{face}", d=point, stroke_width=1.5),
+        class_=f"seam {kind}",
+    )
+
+
+SEAMS: Mapping[SeamKind, tuple[str, str, str]] = {
+    "continue": ("good", "none", "good"),
+    "restart": ("ink", "3 3", "paper"),
+}
+"""By kind, in the order of legends: a colour, the dashes of its line, and what fills its head."""
 
 
 def end(outcome: Outcome, x: float, y: float, *inside: Node) -> Node:

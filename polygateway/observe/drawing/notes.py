@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from . import words
 from .look import CAUSES
+from .tracks import seams_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from ...stats import AttemptStats, Stall, Waste
+    from ...stats import AttemptStats, Seam, Stall, Waste
     from ..records import RecordedCall
     from .tracks import Track
 
@@ -40,9 +41,10 @@ def subtitle(call: RecordedCall) -> str:
     return " · ".join(words.cut(part, _NAME) for part in parts)
 
 
-def description(call: RecordedCall, tracks: Iterable[Track]) -> str:
+def description(call: RecordedCall, tracks: Sequence[Track]) -> str:
     """Tell in words what the picture shows, for those who cannot see it."""
-    return " ".join(f"{said}." for said in (title(call), *map(_attempt, tracks)))
+    seams = map(seam, seams_of(call, tracks))
+    return " ".join(f"{said}." for said in (title(call), *map(_attempt, tracks), *seams))
 
 
 def notes(call: RecordedCall, tracks: Sequence[Track]) -> Iterator[str]:
@@ -54,10 +56,13 @@ def notes(call: RecordedCall, tracks: Sequence[Track]) -> Iterator[str]:
     undrawn = len(call.stats.attempts) - len(tracks)
     if undrawn:
         yield f"attempts without a lane: {undrawn}"
+    yield from map(seam, seams_of(call, tracks))
     if call.error is not None:
         yield f"raised: {call.error}"
     for why, count in call.stats.hedges_refused.items():
         yield f"hedges that were due and did not start ({words.spaced(why)}): {count}"
+    if call.stats.holdout:
+        yield "never hedged, because it belongs to the holdout"
     if call.stats.estimated_saved_ms is not None:
         saved = words.duration(call.stats.estimated_saved_ms)
         yield f"saved by the hedge, an estimate: {saved}"
@@ -92,6 +97,16 @@ def stall(stalled: Stall) -> str:
     if stalled.open:
         told.append("until the attempt ended")
     return " ".join(told)
+
+
+def seam(made: Seam) -> str:
+    """Describe a seam."""
+    where = f"seam after {words.duration(made.at_ms)}"
+    if made.kind == "restart":
+        told = f"attempt {made.after} began anew, and the {made.characters} characters before"
+        return f"{where}: {told} are to be discarded"
+    told = f"attempt {made.after} went on where attempt {made.before} had stopped"
+    return f"{where}: {told}, after {made.characters} characters"
 
 
 def _of_attempt(track: Track) -> Iterator[str]:

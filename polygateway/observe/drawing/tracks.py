@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import attrs
 
 from ...core.tally import MOST_STALLS
-from ...stats import AttemptStats, ContentKind, Stall
+from ...stats import AttemptStats, ContentKind, Seam, Stall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,6 +74,13 @@ MOST_TRACKS = 32
 def tracks_of(call: RecordedCall) -> Sequence[Track]:
     """Give the tracks of a call's attempts, those of the first :data:`MOST_TRACKS`."""
     return [_track(attempt, call.started_ns) for attempt in call.attempts[:MOST_TRACKS]]
+
+
+def seams_of(call: RecordedCall, tracks: Iterable[Track]) -> Sequence[Seam]:
+    """Give the seams of a call between attempts that have tracks; an attempt begins one at most."""
+    drawn = {track.stats.index for track in tracks}
+    seams = {seam.after: seam for seam in call.stats.seams if drawn >= {seam.before, seam.after}}
+    return tuple(seams.values())
 
 
 def extent_ns(call: RecordedCall, tracks: Iterable[Track]) -> int:

@@ -37,6 +37,24 @@ def test_the_description_tells_the_story() -> None:
     )
 
 
+def test_a_seam_says_who_took_over_and_what_becomes_of_what_came_before() -> None:
+    recovered = GALLERY["recovered"]()
+    went_on = "attempt 1 went on where attempt 0 had stopped, after 628 characters"
+    anew = "attempt 2 began anew, and the 1032 characters before are to be discarded"
+    told = [f"seam after 17.0 s: {went_on}", f"seam after 26.0 s: {anew}"]
+    assert list(notes.notes(recovered, tracks_of(recovered)))[-2:] == told
+    assert notes.description(recovered, tracks_of(recovered)).endswith(f"{'. '.join(told)}.")
+
+
+def test_a_call_of_the_holdout_says_why_nothing_was_hedged() -> None:
+    held_out = GALLERY["held_out"]()
+    assert list(notes.notes(held_out, tracks_of(held_out))) == [
+        "never hedged, because it belongs to the holdout"
+    ]
+    hedged = attrs.evolve(held_out, stats=attrs.evolve(held_out.stats, holdout=False))
+    assert list(notes.notes(hedged, tracks_of(hedged))) == []
+
+
 def test_waste_that_nothing_tells_in_tokens_is_told_in_characters() -> None:
     lost = attempt(0, [], 1, outcome="lost")
     wasted = lost.stats.wasted

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 import attrs
 
 from polygateway.core.tally import MOST_STALLS
-from polygateway.observe.drawing.tracks import MOST_TRACKS, Track, extent_ns, tracks_of
-from tests.observe.staged import Content, attempt, call, flow, ns
+from polygateway.observe.drawing.tracks import (
+    MOST_TRACKS,
+    Track,
+    extent_ns,
+    seams_of,
+    tracks_of,
+)
+from tests.observe.staged import Content, attempt, call, flow, ns, seam
 
 if TYPE_CHECKING:
     from polygateway.observe.records import RecordedAttempt
@@ -126,3 +132,18 @@ def test_no_picture_is_without_any_time() -> None:
 def test_the_number_of_tracks_is_bounded() -> None:
     attempts = [attempt(index, [], 1) for index in range(MOST_TRACKS + 5)]
     assert len(tracks_of(call(*attempts, total=1))) == MOST_TRACKS
+
+
+def test_a_seam_is_drawn_where_both_of_its_attempts_are() -> None:
+    seams = [seam("restart", 0, 1, 3), seam("continue", 1, 2, 5)]
+    three = [attempt(index, [], 9, outcome="failed") for index in range(3)]
+    recorded = call(*three, total=9, seams=seams)
+    assert list(seams_of(recorded, tracks_of(recorded))) == seams
+    torn = attrs.evolve(recorded, attempts=recorded.attempts[1:])
+    assert list(seams_of(torn, tracks_of(torn))) == seams[1:]
+
+
+def test_seams_beyond_number_are_as_many_as_there_are_tracks() -> None:
+    forged = [seam("restart", 0, index % 2, index) for index in range(10_000)]
+    recorded = call(attempt(0, [], 9), attempt(1, [], 9), total=9, seams=forged)
+    assert list(seams_of(recorded, tracks_of(recorded))) == forged[-2:]
