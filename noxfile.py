@@ -102,11 +102,18 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def campaign(session: nox.Session) -> None:
-    """Storms at full length, and thousands of examples for every property."""
+    """Storms at full length, thousands of examples for every property, and 100,000 calls.
+
+    Arguments go to the campaign: ``nox -s campaign -- --calls 1000 --seed 7`` runs nothing else.
+    """
     install(session, "tests")
+    if session.posargs:
+        session.run("python", "-m", "tests.campaign", *session.posargs)
+        return
+    session.run("python", "-m", "tests.campaign", "--calls", "100000")
     selection = ("-m", "long or not long", "--hypothesis-profile=long", "-n", "auto")
     patience = ("-o", "faulthandler_timeout=3600")
-    session.run("pytest", *selection, *patience, *session.posargs)
+    session.run("pytest", *selection, *patience)
 
 
 @nox.session(default=False, venv_backend="uv")  # pip cannot choose the oldest
@@ -122,6 +129,13 @@ def benchmarks(session: nox.Session) -> None:
     install(session, "benchmarks")
     for script in sorted(Path("benchmarks").glob("bench_*.py")):
         session.run("python", str(script), *session.posargs)
+
+
+@nox.session(default=False)
+def tail(session: nox.Session) -> None:
+    """Simulate what hedging does to the tail: ``nox -s tail -- --calls 20000``."""
+    install(session, "benchmarks")
+    session.run("python", "-m", "benchmarks.simulate_tail", *session.posargs)
 
 
 @nox.session(default=False)
