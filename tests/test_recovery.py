@@ -144,10 +144,7 @@ def read(
     async def next_chunk(stream: CompletionStream) -> Chunk | None:
         while True:
             with trio.move_on_after(float("inf") if patience_s is None else patience_s):
-                try:
-                    return await anext(stream)
-                except StopAsyncIteration:
-                    return None
+                return await chunk_or_none(stream)
 
     async def use(gw: Gateway) -> None:
         async with gw.stream(
@@ -186,6 +183,13 @@ def read(
         for name, provider in providers.items()
     }
     return reading
+
+
+async def chunk_or_none(stream: CompletionStream) -> Chunk | None:
+    try:
+        return await anext(stream)
+    except StopAsyncIteration:
+        return None
 
 
 async def exhaust(stream: CompletionStream) -> None:

@@ -139,17 +139,21 @@ def _is_child(task: trio.lowlevel.Task, of: trio.lowlevel.Task) -> bool:
     return parent is not None and parent.parent_task is of
 
 
+async def _asked(stream: CompletionStream, strike: _Strike) -> Chunk | None:
+    try:
+        return await anext(stream)
+    except StopAsyncIteration:
+        return None
+    finally:
+        strike.scope = None
+
+
 async def _next(stream: CompletionStream, strike: _Strike) -> Chunk | None:
     """Give the next chunk, asked for once more if that was cancelled; ``None`` at the end."""
     while True:
         with trio.CancelScope() as scope:
             strike.scope = scope
-            try:
-                return await anext(stream)
-            except StopAsyncIteration:
-                return None
-            finally:
-                strike.scope = None
+            return await _asked(stream, strike)
         assert not trio.lowlevel.current_task().child_nurseries
 
 

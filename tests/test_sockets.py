@@ -256,8 +256,7 @@ async def behind(folder: Path, *answer: bytes) -> AsyncGenerator[Behind]:
     async with trio.open_nursery() as nursery:
         world = Behind(nursery, folder, *answer)
         await world.start()
-        with trio.fail_after(20):
-            yield world
+        yield world
         nursery.cancel_scope.cancel()
 
 

@@ -359,8 +359,7 @@ class Play:
                     caller = await plot(stage)
                 await check_nothing_is_left(gw, situation)
             with trio.fail_after(_CLEARING_S):
-                for provider in providers.values():
-                    await provider.wait_closed()
+                await _all_closed(providers)
         return Seen(caller=caller, providers=providers, exact=memory)
 
 
@@ -370,11 +369,22 @@ async def check_nothing_is_left(gw: Gateway, situation: Situation) -> None:
     for route in gw._routes.values():
         assert route.connections.free_slots == situation.limits.max_connections_per_target
     with trio.fail_after(_CLEARING_S):
-        for provider in situation.providers.values():
-            for exchange in provider.log:
-                await exchange.wait_ended()
-                assert exchange.ended_at is not None
-                assert all(began <= exchange.ended_at for began, _ in exchange.sent)
+        await _all_over(situation.providers)
+
+
+async def _all_closed(providers: Mapping[str, Provider]) -> None:
+    await trio.lowlevel.checkpoint()
+    for provider in providers.values():
+        await provider.wait_closed()
+
+
+async def _all_over(providers: Mapping[str, Provider]) -> None:
+    await trio.lowlevel.checkpoint()
+    for provider in providers.values():
+        for exchange in provider.log:
+            await exchange.wait_ended()
+            assert exchange.ended_at is not None
+            assert all(began <= exchange.ended_at for began, _ in exchange.sent)
 
 
 def _played(*ways: How) -> pytest.MarkDecorator:
