@@ -60,7 +60,11 @@ def _grid() -> list[Node]:
 
 def _curve(name: str, curve: Curve, place: int) -> list[Node]:
     colour, dashes = _LINES[place]
-    points = " ".join(f"{number(_x(time_s))},{number(_y(share))}" for time_s, share in curve)
+    points = " ".join(
+        f"{number(_x(time_s))},{number(_y(share))}"
+        for time_s, share in curve
+        if share >= min(_SHARES)
+    )
     line = node("polyline", points=points, fill="none")
     key = _line(_LEFT + 18, 270 + 26 * place, _LEFT + 48, 270 + 26 * place)
     for each in (line, key):

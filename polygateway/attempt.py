@@ -240,6 +240,7 @@ class Attempt:
             try:
                 return await self._exchange.read()
             except Overdue:
+                self._stop_if_cancelled()
                 self._begin_stall()
         self._exchange.deadline_ns = read_by
         return await self._exchange.read()

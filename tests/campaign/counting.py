@@ -72,11 +72,11 @@ FLOORS: Mapping[str, int] = {
     "retry won": 3000,
     "continuation won": 150,
     "continuation failed": 150,
-    "continuation lost": 10,
+    "continuation lost": 3,
     "seam: continue": 200,
     "seam: restart": 200,
     **{
-        f"hedge refused: {why}": 200
+        f"hedge refused: {why}": 50
         for why in get_args(RefusalReason)
         if why not in {"deadline", "max_retries"}
     },
@@ -84,7 +84,7 @@ FLOORS: Mapping[str, int] = {
         ("retry refused: breaker", "retry refused: budget", "retry refused: throttled"), 200
     ),
     "retry refused: max_retries": 1000,
-    "retry refused: rate_limited": 20,
+    "retry refused: rate_limited": 10,
     "target open at last": 400,
     "target degraded at last": 150,
     "target rate_limited at last": 20,
@@ -94,7 +94,7 @@ FLOORS: Mapping[str, int] = {
 """How often something must happen in 100,000 calls, for the campaign to have tried it."""
 
 
-_FEW = 10_000
+_FEW = 50_000
 
 
 def missing(counts: Counter[str]) -> list[str]:
@@ -112,7 +112,10 @@ def counted(played: Played, calls: Sequence[Sides]) -> Counter[str]:
     counts = Counter(each for sides in calls for each in _of_call(sides))
     counts["calls"] += len(played.seen)
     counts["calls that were not begun"] += len(played.seen) - len(calls)
-    counts["request lost with its connection"] += sum(each.was_lost for each in played.cast.asked)
+    logs = [provider.log for provider in played.cast.providers.values()]
+    counts["request lost with its connection"] += sum(
+        exchange.ended == "dropped" for log in logs for exchange in log
+    )
     for target in played.stats.targets.values():
         counts[f"target {target.standing} at last"] += 1
         counts["target whose first content was learned"] += target.after_s is not None

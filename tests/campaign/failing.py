@@ -95,7 +95,8 @@ def _only_refused_prefix(sides: Sides, attempt: AttemptStats) -> bool:
     """Tell whether a target only would not go on with an answer, which fails no call."""
     request = sides.requests.get(attempt.index)
     goes_on = request is not None and bool(request.prefix)
-    return goes_on and attempt.error_kind == "invalid_request"
+    # What it answers with a 404 is not the prefix, but the model or the path.
+    return goes_on and attempt.error_kind == "invalid_request" and attempt.status != 404
 
 
 def _check_failed(sides: Sides, attempt: AttemptStats) -> None:
