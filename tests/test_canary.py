@@ -72,6 +72,7 @@ from polygateway.testing import (
     status,
 )
 from polygateway.wire import DIALECTS
+from tests.frames import is_ours
 
 if TYPE_CHECKING:
     import ssl
@@ -99,11 +100,6 @@ def forms() -> Iterator[str]:
 
 def betrayed(text: str) -> bool:
     return any(form in text for form in forms())
-
-
-def is_ours(filename: str) -> bool:
-    """Tell whether the frames of a file hold nothing that a test or its provider put there."""
-    return "/tests/" not in filename and "/testing/" not in filename
 
 
 def shown(error: BaseException, seen: set[int]) -> Iterator[str]:

@@ -44,6 +44,7 @@ from polygateway.testing import (
     silence,
     status,
 )
+from tests.frames import is_ours
 from tests.net.names import meaning
 from tests.net.tunnels import LOGIN, Tunnels
 from tests.net.wires import Authority
@@ -338,7 +339,7 @@ async def test_a_proxy_that_refuses_is_a_failed_connection_and_no_answer_of_the_
     told: traceback.TracebackException | None
     told = traceback.TracebackException.from_exception(error, capture_locals=True)
     while told is not None:
-        shown += [str(each.locals) for each in told.stack if "/tests/" not in each.filename]
+        shown += [str(each.locals) for each in told.stack if is_ours(each.filename)]
         told = told.__cause__ or told.__context__
     shown += [str(error), repr(error), repr(vars(error)), pickle.dumps(error).decode("latin-1")]
     shown.append(caplog.text)

@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 from polygateway import ConfigurationError
 from polygateway.config.proxies import Proxy, as_proxy, authority, environment_proxy
 from polygateway.secret import Secret
+from tests.frames import is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -164,7 +165,7 @@ def test_what_is_no_http_proxy_is_refused_by_the_name_of_its_variable_alone(
     with pytest.raises(ConfigurationError, match=f"^{variable} must be like http://") as caught:
         environment_proxy(HOST, 443)
     told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
-    ours = [frame for frame in told.stack if frame.filename != __file__]
+    ours = [frame for frame in told.stack if is_ours(frame.filename)]
     assert ours
     shown = [str(caught.value), *(str(frame.locals) for frame in ours)]
     assert PASSWORD in value

@@ -14,6 +14,7 @@ from polygateway.net.dial import Endpoint
 from polygateway.net.exchange import ConnectOverdue, Exchange
 from polygateway.net.http import ConnectionLost
 from polygateway.testing import run_virtual
+from tests.frames import is_ours
 from tests.net.tunnels import (
     ESTABLISHED,
     LOGIN,
@@ -343,7 +344,7 @@ def shown(error: BaseException) -> Iterator[str]:
     yield from (str(error), repr(error), repr(vars(error)))
     told = traceback.TracebackException.from_exception(error, capture_locals=True)
     for frame in told.stack:
-        if "/tests/" not in frame.filename and "/testing/" not in frame.filename:
+        if is_ours(frame.filename):
             yield f"{frame.filename}:{frame.lineno} {frame.locals}"
     for other in (error.__cause__, error.__context__):
         if other is not None:
