@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
@@ -31,7 +31,7 @@ from .route import Route
 from .stats import Seam
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     from .core.decisions import Launch, Refuse
     from .core.failures import Failure
@@ -197,16 +197,15 @@ class Call:
         """Let *winner* speak from now on, and end every other attempt."""
         losers = self.gate.commit(winner)
         before, self._winner = self._winner, self.attempts[winner]
-        with ExitStack() as closing:
-            for loser in losers:
-                closing.callback(self._cancel, self.attempts[loser], "lost the race")
-        if self._winner is before:
-            return
         now = now_ns()
         if self.committed_ns is None:
             self.committed_ns = now
             self._kept.add(winner)
-        self._narrator.committed(self._winner, now)
+        with ExitStack() as closing:
+            for loser in losers:
+                closing.callback(self._cancel, self.attempts[loser], "lost the race")
+        if self._winner is not before:
+            self._narrator.committed(self._winner, now)
 
     def reopen(self) -> None:
         """Let others compete with the attempt that was committed, or take its place."""
@@ -224,12 +223,9 @@ class Call:
             self.gate.cancel(index)
         if self.gate.may_speak(incumbent.index):
             self.gate.commit(incumbent.index)
-        try:
-            with ExitStack() as closing:
-                for index in rivals:
-                    closing.callback(self._cancel, self.attempts[index], "caller")
-        except Exception as error:
-            raise InternalError.because(error) from error
+        with _closing() as closing:
+            for index in rivals:
+                closing.callback(self._cancel, self.attempts[index], "caller")
 
     def join(self, kind: SeamKind, before: Attempt, after: Attempt) -> None:
         """Note that the caller was told of a seam.
@@ -283,12 +279,9 @@ class Call:
         """
         self.end()
         self.scope.cancel(reason=reason)
-        try:
-            with ExitStack() as closing:
-                for attempt in self.attempts:
-                    closing.callback(self._abandon, attempt, reason)
-        except Exception as error:
-            raise InternalError.because(error) from error
+        with _closing() as closing:
+            for attempt in self.attempts:
+                closing.callback(self._abandon, attempt, reason)
 
     def _abandon(self, attempt: Attempt, reason: str) -> None:
         state = self.gate.attempts[attempt.index]
@@ -414,3 +407,13 @@ class Call:
         if attempt is not None and attempt.timeline.chunk_count:
             error.partial = self.completion(attempt)
         return error
+
+
+@contextmanager
+def _closing() -> Generator[ExitStack]:
+    """Close all that is put on the stack, and only then tell what could not be closed."""
+    try:
+        with ExitStack() as closing:
+            yield closing
+    except Exception as error:
+        raise InternalError.because(error) from error

@@ -115,7 +115,7 @@ class Gateway:
         self._ledger = Ledger(config.targets, config.models)
         self._observers = Observers(loop=loop, accounts=Audience([self._ledger]), audience=audience)
         self._closed = False
-        self._calls: set[Call] = set()
+        self._calls: dict[Call, None] = {}  # a set would end them in another order each time
         self._none_left = trio.Event()
         """Set when no call runs any more that began before the gateway was closed."""
 
@@ -220,7 +220,7 @@ class Gateway:
             ),
             self._observers,
         )
-        self._calls.add(call)
+        self._calls[call] = None
         return call
 
     def _line_up(self, model: str) -> Sequence[str]:
@@ -237,7 +237,7 @@ class Gateway:
             call.abandon("caller")
         finally:
             call.settle()
-            self._calls.discard(call)
+            self._calls.pop(call, None)
             if self._closed and not self._calls:
                 self._none_left.set()
 
@@ -302,7 +302,7 @@ def _drawn_hedging(hedge: HedgePolicy) -> tuple[HedgePolicy, bool | None]:
     if not hedge.enabled:
         return hedge, None
     held_out = _chance() < hedge.holdout
-    return attrs.evolve(hedge, enabled=not held_out), held_out
+    return attrs.evolve(hedge, enabled=False) if held_out else hedge, held_out
 
 
 def _chance() -> float:

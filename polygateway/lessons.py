@@ -28,6 +28,7 @@ from .net.clock import now_ns
 
 if TYPE_CHECKING:
     from .attempt import Attempt
+    from .core.failures import Failure
     from .core.latency import Latency
     from .stats import AttemptStats, CallStats, Waste
 
@@ -66,7 +67,7 @@ class Lessons:
         if attempt.whole:
             self._succeeded(attempt)
         elif attempt.failure is not None and attempt.cancel_reason is None:
-            self._failed(attempt)
+            self._failed(attempt, attempt.failure)
         else:
             self._says_nothing(attempt)
 
@@ -92,10 +93,8 @@ class Lessons:
         self._known(attempt).health.ended(attempt.started_ns, now, was_silent=silent)
         self.purse.succeeded(attempt.started_ns, now)
 
-    def _failed(self, attempt: Attempt) -> None:
-        if attempt.failure is None:
-            return
-        verdict = judge(attempt.failure)
+    def _failed(self, attempt: Attempt, failure: Failure) -> None:
+        verdict = judge(failure)
         if not verdict.blames:
             self._says_nothing(attempt)
             return

@@ -217,3 +217,18 @@ def test_when_most_attempts_fail_nothing_is_hedged_or_retried_until_some_succeed
             assert set(replies[0].stats.hedges_refused) <= {"breaker", "throttled"}
 
     run_virtual(main)
+
+
+def test_failures_that_no_single_target_is_known_for_stop_retries_all_the_same() -> None:
+    async def main() -> None:
+        busy = {name: ScriptedProvider(status(503)) for name in ("eu", "us", "ap", "sa")}
+        retry = RetryPolicy(max_retries=3, backoff_base_s=0)
+        async with gateway_to(busy, retry=retry) as (gw, _):
+            failures = [await complete_or_fail(gw) for _ in range(4)]
+            standings = {each.standing for each in gw.stats().targets.values()}
+        assert standings == {"healthy"}, "three failures each at most"
+        counts = [len(each.attempts) for each in failures if isinstance(each, GatewayError)]
+        assert counts == [4, 4, 2, 2], "the tenth verdict is enough; the first failover is free"
+        assert "most attempts of the model fail" in str(failures[-1])
+
+    run_virtual(main)

@@ -170,9 +170,11 @@ class Planner:
             last: stamp of its last content, later by the time in which nobody asked for more.
             excused: until when its silence means nothing.
         """
-        if self._committed is None or not self._hedge.enabled:
+        committed = self._committed
+        if committed is None or not self._hedge.enabled:
             return None
-        return self._silent_at(attrs.evolve(self._committed, last=last, excused=excused))
+        committed.last, committed.excused = last, excused
+        return self._silent_at(committed)
 
     def excuse(self, attempt: int, until: int) -> None:
         """Learn that an attempt does not count as silent before a time: it is about to end."""

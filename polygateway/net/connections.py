@@ -62,7 +62,7 @@ class Connections:
         self._idle_ns = ns(limits.idle_timeout_s)
         self._lifetime_ns = ns(limits.connection_lifetime_s)
         self._idle: deque[_Idle] = deque()  # the one that was idle longest first
-        self._leases: set[Lease] = set()
+        self._leases: dict[Lease, None] = {}  # a set would close them in another order each time
 
     @property
     def open(self) -> int:
@@ -89,7 +89,7 @@ class Connections:
 
     def _lease(self) -> Lease:
         lease = Lease(self)
-        self._leases.add(lease)
+        self._leases[lease] = None
         return lease
 
     def take_idle(self) -> HTTPConnection | None:
@@ -117,7 +117,7 @@ class Connections:
 
     def give_back(self, lease: Lease, connection: HTTPConnection | None) -> None:
         """Take a slot back, and a connection that can be reused."""
-        self._leases.remove(lease)
+        del self._leases[lease]
         self._slots.release()
         if connection is not None:
             self._keep(connection)
@@ -134,7 +134,7 @@ class Connections:
         with ExitStack() as closing:
             while self._idle:
                 closing.callback(self._idle.pop().connection.close)
-            for lease in self._leases:
+            for lease in list(self._leases):
                 closing.callback(lease.close)
 
 
