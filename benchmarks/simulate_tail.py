@@ -284,7 +284,9 @@ def _run(jobs: Mapping[tuple[str, str], Job]) -> Sequence[tuple[tuple[str, str],
 def main() -> None:
     """Print the tables and the goals, and draw the picture."""
     parser = argparse.ArgumentParser(description="Calls when streams stall, simulated.")
-    parser.add_argument("--calls", type=int, default=200_000, help="in each simulation")
+    parser.add_argument(
+        "--calls", type=int, default=200_000, help="in each simulation; the goals need 20,000"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--svg", type=Path, help="where to draw the picture")
     asked = parser.parse_args()
