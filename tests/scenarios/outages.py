@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
 import trio
 
 from polygateway.testing import hang, reset, silence
 from tests.scenarios.scripts import refused, reply
-from tests.scenarios.stage import RATE, How, Make, Provider, Situation, registered
+from tests.scenarios.stage import How, Make, Provider, Situation, registered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +31,6 @@ def outage(bad: Script) -> Situation:
     """Let the primary be out for a minute."""
     return Situation(
         providers={"eu": Provider(until_the_outage_ends(bad, "eu")), "us": Provider(reply("us"))},
-        rate=60,
     )
 
 
@@ -53,7 +51,7 @@ def outage_in_silence() -> Situation:
 
 @situation
 def outage_in_which_each_failure_takes_a_second() -> Situation:
-    return attrs.evolve(outage([silence(1), *refused(500)]), rate=RATE)
+    return outage([silence(1), *refused(500)])
 
 
 @situation
@@ -68,4 +66,4 @@ def outage_of_both_in_silence() -> Situation:
 
 def outage_of_all(bad: Script) -> Situation:
     providers = {name: Provider(until_the_outage_ends(bad, name)) for name in ("eu", "us")}
-    return Situation(providers=providers, rate=60)
+    return Situation(providers=providers)

@@ -240,7 +240,6 @@ def two_never_answer_and_nothing_is_hedged() -> Situation:
     return Situation(
         providers=silent | {"ap": Provider(reply("ap"))},
         hedge=HedgePolicy(enabled=False),
-        rate=200,
     )
 
 

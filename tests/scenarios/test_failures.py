@@ -52,7 +52,7 @@ def test_a_single_failure_is_followed_by_a_second_try_at_the_same_target(
     # The backoff before the first retry is between half of 0.5 s and all of it.
     first, second = (each.started_at for each in seen.requests("eu"))
     assert second - first >= 0.25
-    assert seen.caller.took_s <= 0.5 + ANSWER_S or not seen.exact
+    assert seen.caller.took_s <= 0.5 + ANSWER_S
 
 
 @each_way
@@ -69,7 +69,7 @@ def test_a_503_moves_the_call_to_the_next_target_at_once(play: Play) -> None:
     seen = play(overloaded_for_ever)
     assert seen.caller.answer.text == text("us")
     assert seen.caller.story == ["eu primary failed", "us retry won"]
-    assert seen.is_at(seen.caller.took_s, ANSWER_S)
+    assert seen.caller.took_s == pytest.approx(ANSWER_S)
     assert seen.ends("eu") == ["done"]
 
 

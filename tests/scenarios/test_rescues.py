@@ -59,10 +59,10 @@ def test_a_restart_is_marked_and_only_what_follows_is_the_answer(
     (seam,) = answer.seams
     assert (seam.kind, seam.before, seam.after) == ("restart", 0, 1)
     assert seam.characters == len(text("eu", had))
-    assert seen.is_at(seam.at_ms / 1000, starts_s + 1)
+    assert seam.at_ms / 1000 == pytest.approx(starts_s + 1)
     assert [each.kind for each in seen.caller.chunks].index("seam") == had
     assert (answer.target, answer.usage.output_tokens) == ("us", TOKENS)
-    assert seen.is_at(seen.requests("us")[0].started_at, starts_s)
+    assert seen.requests("us")[0].started_at == pytest.approx(starts_s)
     assert asked(seen.requests("us")[0]) == asked(seen.requests("eu")[0])
     assert seen.ends("eu") == [ended]
     assert seen.ends("us") == ["done"]
@@ -138,7 +138,7 @@ def test_an_attempt_that_resumes_before_its_rescue_speaks_goes_on_without_a_seam
     assert answer.text == seen.caller.delivered == text("eu")
     assert not answer.seams
     assert seen.caller.story == ["eu primary won", "us hedge lost"]
-    assert seen.is_at(seen.requests("us")[0].started_at, SILENT_S)
+    assert seen.requests("us")[0].started_at == pytest.approx(SILENT_S)
     assert seen.ends("eu") == ["done"]
     assert seen.ends("us") == ["client closed"]
 

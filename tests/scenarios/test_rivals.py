@@ -27,7 +27,7 @@ def test_an_error_frame_wins_nothing(play: Play) -> None:
     assert seen.caller.answer.text == text("eu")
     assert seen.caller.story == ["eu primary won", "us hedge failed"]
     assert seen.caller.attempts[1].error_kind == "transient"
-    assert seen.is_at(seen.caller.took_s, 9 + ANSWER_S - 1)
+    assert seen.caller.took_s == pytest.approx(9 + ANSWER_S - 1)
     assert seen.ends("eu") == ["done"]
     assert len(seen.requests("us")) == 1
 
@@ -51,7 +51,7 @@ def test_of_two_that_speak_at_one_instant_one_is_heard(play: Play, make: Make) -
     for loser in {"eu", "us"} - {winner}:
         assert set(seen.ends(loser)) <= {"client closed"}
     # At equal stamps the front goes first.
-    assert winner == "eu" or not seen.exact
+    assert winner == "eu" or play.world == "tcp"
 
 
 @each_way
