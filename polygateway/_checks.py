@@ -7,7 +7,6 @@ cannot be a secret.
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import math
 import re
@@ -32,9 +31,9 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _VERSION = re.compile(r"[A-Za-z0-9.-]+")
 
-# Visible ASCII without query and fragment. urlsplit alone is too kind: it drops line breaks, and
-# does not tell an empty query from none.
-_URL_CHARACTERS = re.compile(r"[^?#\\\x00-\x20\x7f-\U0010ffff]+")
+# Visible ASCII without query, fragment and backslash. urlsplit alone is too kind: it drops line
+# breaks, and does not tell an empty query from none.
+_URL_CHARACTERS = re.compile(r"[!\"$->@-\[\]-~]+")
 
 # What the connection itself decides; a second value would contradict the first.
 _OWN_HEADERS = frozenset(
@@ -95,8 +94,10 @@ def _brief(value: object) -> str:
 
 def nearest(name: object, known: Collection[str]) -> str:
     """Say, in brackets, which of the *known* names is nearest; all of them if none is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only who has a mistake waits for it
+
     spellings = {folded(spelling): spelling for spelling in known}
-    near = difflib.get_close_matches(folded(str(name)), spellings, n=1)
+    near = get_close_matches(folded(str(name)), spellings, n=1)
     if near:
         return f"(nearest: {spellings[near[0]]})"
     return f"(known: {', '.join(sorted(known)) or 'none'})"

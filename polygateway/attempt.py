@@ -19,6 +19,7 @@ from .net.exchange import Deadlines, Exchange
 from .net.http import ConnectionLost, HTTPViolation
 from .net.lateness import LoopWatch
 from .net.stream import Overdue
+from .patience import Patience
 from .report import Report
 from .usage import Usage
 from .wire.dialect import Phase
@@ -38,12 +39,13 @@ if TYPE_CHECKING:
     from .trace import ReplyForm
     from .wire.dialect import Decoder
 
-# After a finish reason usage may follow, and on some wires nothing ever ends the stream.
-_GRACE_NS = 500_000_000
-
 # The text of a refusal helps, but is not worth a wait: its status has said what matters.
 _REFUSAL_NS = 2_000_000_000
 _REFUSAL_BYTES = 64 * 1024
+
+
+class Interrupted(Exception):
+    """The time came until which somebody wanted to wait for an attempt."""
 
 
 @attrs.frozen(kw_only=True)
@@ -133,14 +135,9 @@ class Attempt:
         self._request = request
         self._policy = policy
         self._limits = limits
+        self._patience = Patience(self.timeline, policy)
         self._watched = watched
         self._exchange = Exchange(route.connections, self._note_read)
-        self._first_by_ns = self.started_ns + ns(policy.ttft_timeout_s)
-        self._finish_ns: int | None = None
-        self._finish_waited_ns = 0  # from the last content to the finish reason
-        self._returned_ns: int | None = self.started_ns  # None while a read is under way
-        self._held_ns = 0
-        """Time since the last content, or since the finish reason, in which nobody was reading."""
 
     def __str__(self) -> str:
         return f"attempt {self.index} ({self.kind}) at {self.route.name!r}"
@@ -150,10 +147,7 @@ class Attempt:
     @property
     def excused_ns(self) -> int:
         """Until when its silence means nothing, because its finish reason came; 0 for no excuse."""
-        if self._finish_ns is None:
-            return 0
-        # Twice the grace: whatever is due with its end must not come before its end.
-        return self._finish_ns + self._unread_ns() + 2 * _GRACE_NS
+        return self._patience.excused_ns
 
     @property
     def spoke_ns(self) -> int | None:
@@ -161,12 +155,7 @@ class Attempt:
 
         ``None`` before its first.
         """
-        last = self.timeline.last_ns
-        return None if last is None else last + self._unread_ns()
-
-    def _unread_ns(self) -> int:
-        since = 0 if self._returned_ns is None else now_ns() - self._returned_ns
-        return self._held_ns + since
+        return self._patience.spoke_ns
 
     @property
     def head(self) -> ResponseHead | None:
@@ -195,27 +184,31 @@ class Attempt:
 
     # Reading
 
-    async def read(self) -> Report:
+    async def read(self, until_ns: int | None = None) -> Report:
         """Wait for what the next read of the socket brings; the first call sends the request.
 
         If cancelled, nothing of a reply is lost: the next call goes on, in whatever task. An
         attempt whose reply has not begun must be closed then.
 
+        Args:
+            until_ns: when to stop waiting, once a reply has begun; ``None`` for never.
+
         Raises:
+            Interrupted: that time has come. Nothing is lost.
             trio.ClosedResourceError: the attempt was closed.
         """
-        self._held_ns, self._returned_ns = self._unread_ns(), None
+        self._patience.begin_read()
         try:
-            report = await self._read()
+            report = await self._read(until_ns)
             return report if self.continuation is None else self._joined(report, self.continuation)
         finally:
-            self._returned_ns = now_ns()
+            self._patience.end_read()
 
-    async def _read(self) -> Report:
+    async def _read(self, until_ns: int | None) -> Report:
         chunks: list[Chunk] = []
         try:
             decoder = self.decoder or await self._open()
-            data = await self._read_body()
+            data = await self._read_body(until_ns)
             self._stop_if_cancelled()
             chunks += decoder.feed(data)
             if self._exchange.ended:
@@ -232,25 +225,29 @@ class Attempt:
             return self._failed([], self._diagnosis.began_anew())
         return attrs.evolve(report, chunks=chunks)
 
-    async def _read_body(self) -> bytes:
+    async def _read_body(self, until_ns: int | None) -> bytes:
         """Wait for bytes of the reply; if somebody watches, tell of a stall as it begins."""
-        read_by, stalls_at = self._read_by_ns(), self._stalls_at_ns()
-        if stalls_at is not None and stalls_at < read_by:
+        read_by, stalls_at = self._patience.read_by_ns(), self._stalls_at_ns()
+        ends_at = read_by if until_ns is None else min(read_by, until_ns)
+        if stalls_at is not None and stalls_at < ends_at:
             self._exchange.deadline_ns = stalls_at
             try:
                 return await self._exchange.read()
             except Overdue:
                 self._stop_if_cancelled()
                 self._begin_stall()
-        self._exchange.deadline_ns = read_by
-        return await self._exchange.read()
+        self._exchange.deadline_ns = ends_at
+        try:
+            return await self._exchange.read()
+        except Overdue:
+            if ends_at == until_ns:
+                raise Interrupted from None
+            raise
 
     def _stalls_at_ns(self) -> int | None:
         """Give when the silence will be a stall; ``None`` if nobody wants to know."""
-        timeline, threshold = self.timeline, self.timeline.tally.threshold_ns
-        if self._watched.on_stall is None or self.in_stall or self._finish_ns is not None:
-            return None
-        return now_ns() + threshold - timeline.waited_ns if timeline.chunk_count else None
+        unwanted = self._watched.on_stall is None or self.in_stall
+        return None if unwanted else self._patience.stalls_at_ns()
 
     def _begin_stall(self) -> None:
         # Not if the deadline passed between two pieces of a read: then nobody waited.
@@ -269,16 +266,6 @@ class Attempt:
         # What a read brought that was on its way back then counts for nothing, a failure too.
         if self.cancel_reason is not None:
             raise trio.ClosedResourceError(f"{self} was cancelled: {self.cancel_reason}")
-
-    def _read_by_ns(self) -> int:
-        """Give the time at which the next read gives up."""
-        if self._finish_ns is not None:
-            return self._finish_ns + self._held_ns + _GRACE_NS
-        if not self.timeline.chunk_count:
-            return self._first_by_ns
-        # Not what was waited in reads: a flood of keep-alives that is never waited for is no news.
-        last = self.timeline.last_ns or self.started_ns
-        return last + self._held_ns + ns(self._policy.stall_timeout_s)
 
     async def _open(self) -> Decoder:
         """Send the request, and give a decoder for its reply."""
@@ -306,13 +293,13 @@ class Attempt:
         return Deadlines(
             admission_ns=ns(self._limits.admission_timeout_s),
             connect_ns=ns(self._policy.connect_timeout_s),
-            end_ns=self._first_by_ns,
+            end_ns=self._patience.first_by_ns,
         )
 
     async def _read_refusal(self) -> bytes:
         """Give what can be had of an error's body in a short time."""
         body = BytesIO()  # which tracebacks do not show: providers echo keys
-        self._exchange.deadline_ns = min(now_ns() + _REFUSAL_NS, self._first_by_ns)
+        self._exchange.deadline_ns = min(now_ns() + _REFUSAL_NS, self._patience.first_by_ns)
         try:
             while not self._exchange.ended and body.tell() < _REFUSAL_BYTES:
                 body.write(await self._exchange.read())
@@ -334,11 +321,9 @@ class Attempt:
             return self._failed(chunks, cut)
         if decoder.phase is Phase.OPEN:
             self.timeline.alive(decoder.keepalives)
-            self._finish_ns = None
-        elif self._finish_ns is None:
-            self._finish_ns = self.timeline.arrived_ns
-            self._finish_waited_ns = self.timeline.waited_ns
-            self._held_ns = 0
+            self._patience.note_open()
+        else:
+            self._patience.note_finish()
         return Report(chunks, self.timeline.arrived_ns)
 
     def _note_content(self, chunks: Sequence[Chunk]) -> None:
@@ -351,7 +336,7 @@ class Attempt:
             chunks,
             decoder.answer.usage.output_tokens,
         )
-        self._held_ns = 0
+        self._patience.note_content()
         if gap is not None:
             self._tell_stall(gap)
 
@@ -362,9 +347,9 @@ class Attempt:
         self._note_content(chunks)
         if decoder is not None and decoder.phase is Phase.ENDED:
             return self._ended(chunks, self.timeline.arrived_ns)
-        if isinstance(error, Overdue) and self._finish_ns is not None:
-            self.timeline.waited_ns = self._finish_waited_ns  # the grace is no part of the answer
-            return self._ended(chunks, self._finish_ns)
+        if isinstance(error, Overdue) and self._patience.finished_ns is not None:
+            self._patience.forget_grace()
+            return self._ended(chunks, self._patience.finished_ns)
         failure = self._diagnosis.of(
             error,
             chunks=self.timeline.chunk_count,

@@ -27,6 +27,7 @@ from .instrument import Instrument
 from .logs import LOGGER, LoggingInstrument
 from .net.clock import now_ns
 from .net.lateness import LoopWatch
+from .net.tls import Contexts
 from .race import Race
 from .reporting import Audience
 from .request import CallOptions, Prompt, build_request
@@ -119,8 +120,9 @@ class Gateway:
         self._none_left = trio.Event()
         """Set when no call runs any more that began before the gateway was closed."""
 
+        contexts = Contexts()
         self._routes = {
-            name: open_route(name, target, config.limits, connect)
+            name: open_route(name, target, config.limits, connect, contexts)
             for name, target in config.targets.items()
         }
         rests: defaultdict[object, Rest] = defaultdict(Rest)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self, final
 
 import trio
 
+from .attempt import Attempt, Interrupted
 from .errors import (
     AttemptError,
     ConfigurationError,
@@ -17,14 +18,12 @@ from .errors import (
     StreamBroken,
 )
 from .messages import Chunk
-from .net.clock import trio_deadline
 from .race import Race, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from .attempt import Attempt
     from .call import Call
     from .core.decisions import Rescue
     from .core.failures import Failure
@@ -94,6 +93,8 @@ class CompletionStream:
         if self._closed:
             raise trio.ClosedResourceError("the block of this stream was left")
         await trio.lowlevel.checkpoint_if_cancelled()
+        if self._chunks:
+            return self._chunks.popleft()
         self._busy = True
         try:
             return await self._next()
@@ -122,14 +123,17 @@ class CompletionStream:
         silent_ns = None if rescue is None else self._race.silent_at_ns(self._attempt)
         until_ns = min(filter(None, (self._call.deadline_ns, silent_ns)), default=None)
         try:
-            with trio.CancelScope(deadline=trio_deadline(until_ns)):
-                self._take(await self._attempt.read())
-                return
+            report = await self._attempt.read(until_ns)
+        except Interrupted:
+            pass
         except trio.ClosedResourceError:
             if not self._call.shut_down:
                 raise
         except Exception as error:
             raise InternalError.because(error) from error
+        else:
+            self._take(report)
+            return
         if rescue is None or until_ns == self._call.deadline_ns:
             self._interrupt()
         else:

@@ -15,7 +15,6 @@ from .config.proxies import as_proxy, environment_proxy
 from .net.connections import Connections
 from .net.dial import Endpoint, connect_tcp
 from .net.exchange import Post
-from .net.tls import client_context
 from .policies import DIRECT, Target
 from .secret import Secret
 from .wire import DIALECTS
@@ -25,6 +24,7 @@ from .wire.posting import check_extra
 if TYPE_CHECKING:
     from .messages import ChatRequest
     from .net.dial import Connect
+    from .net.tls import Contexts
     from .policies import Limits
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -87,7 +87,9 @@ class Route:
         return where.authority.removesuffix(f":{_DEFAULT_PORTS[where.scheme]}")
 
 
-def open_route(name: str, target: Target, limits: Limits, connect: Connect | None) -> Route:
+def open_route(
+    name: str, target: Target, limits: Limits, connect: Connect | None, contexts: Contexts
+) -> Route:
     """Make a target ready to be used.
 
     Args:
@@ -96,6 +98,7 @@ def open_route(name: str, target: Target, limits: Limits, connect: Connect | Non
         limits: for its connections.
         connect: opens its streams, to its proxy if it has one; of the environment no proxy is
             taken then. ``None``: they are sockets.
+        contexts: the gateway's.
 
     Raises:
         ConfigurationError: its key, its certificates or its proxy cannot be had, or its ``extra``
@@ -111,12 +114,14 @@ def open_route(name: str, target: Target, limits: Limits, connect: Connect | Non
         dialect=dialect,
         key=resolve_key(name, target),
         connections=Connections(
-            _endpoint(name, target, replaced=connect is not None), limits, connect or connect_tcp
+            _endpoint(name, target, contexts, replaced=connect is not None),
+            limits,
+            connect or connect_tcp,
         ),
     )
 
 
-def _endpoint(name: str, target: Target, *, replaced: bool) -> Endpoint:
+def _endpoint(name: str, target: Target, contexts: Contexts, *, replaced: bool) -> Endpoint:
     url = urlsplit(target.base_url)
     host = (url.hostname or "").encode("idna").decode("ascii")
     port = url.port or _DEFAULT_PORTS[url.scheme]
@@ -125,7 +130,7 @@ def _endpoint(name: str, target: Target, *, replaced: bool) -> Endpoint:
         proxy = None if target.proxy == DIRECT else as_proxy(target.proxy)
     else:
         proxy = None if in_clear or replaced else environment_proxy(host, port)
-    tls = None if in_clear else client_context(name, target)
+    tls = None if in_clear else contexts.of(name, target)
     return Endpoint(url.scheme, host, port, tls, proxy)
 
 

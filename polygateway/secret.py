@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from html.entities import codepoint2name
 from typing import TYPE_CHECKING, NoReturn, final
 
 if TYPE_CHECKING:
@@ -102,6 +101,8 @@ class Secret:
 @cache
 def _forms(character: str) -> str:
     """Give a pattern of all that *character* can be written as."""
+    from html.entities import codepoint2name  # noqa: PLC0415 - no small table, for echoes only
+
     code = ord(character)
     digits = f"(?i:{code:02x})"
     named = f"|{codepoint2name[code]}" if code in codepoint2name else ""

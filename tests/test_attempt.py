@@ -17,6 +17,7 @@ from polygateway.attempt import Attempt, Watched
 from polygateway.core.decisions import Launch
 from polygateway.core.tally import Gap
 from polygateway.net.lateness import LoopWatch
+from polygateway.net.tls import Contexts
 from polygateway.record import attempt_record
 from polygateway.request import build_request
 from polygateway.route import open_route
@@ -66,7 +67,7 @@ def bench(*, watched: bool = True) -> Generator[Bench]:
     loop = LoopWatch()
     trio.lowlevel.add_instrument(loop)
     attempt = Attempt(
-        open_route("eu", target, Limits(), connect),
+        open_route("eu", target, Limits(), connect, Contexts()),
         request,
         Launch(0, "primary"),
         index=0,

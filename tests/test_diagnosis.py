@@ -10,6 +10,7 @@ import pytest
 from polygateway import Limits, RateLimited, StreamPolicy, Target, Truncated
 from polygateway.diagnosis import Diagnosis
 from polygateway.net.http import ResponseHead
+from polygateway.net.tls import Contexts
 from polygateway.route import open_route
 from polygateway.testing import ScriptedProvider, Step, chunk, cut, raw, reset
 from polygateway.wire.faults import refused, reported
@@ -34,7 +35,7 @@ def diagnosis(monkeypatch: pytest.MonkeyPatch) -> Diagnosis:
         model="lyra-3",
         api_key_env="EU_KEY",
     )
-    route = open_route("eu", target, Limits(), connect)
+    route = open_route("eu", target, Limits(), connect, Contexts())
     return Diagnosis(route, 2, StreamPolicy(), Limits())
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from polygateway import ConfigurationError, Limits, Target
 from polygateway.messages import ChatRequest
+from polygateway.net.tls import Contexts
 from polygateway.route import Route, open_route
 from polygateway.secret import Secret
 
@@ -27,7 +28,7 @@ async def connect(*_: object) -> trio.abc.Stream:
 
 def route_to(base_url: str, *, replaced: bool = True, proxy: str | None = None) -> Route:
     target = Target(dialect="openai-chat", base_url=base_url, model="lyra-3", proxy=proxy)
-    return open_route("eu", target, Limits(), connect if replaced else None)
+    return open_route("eu", target, Limits(), connect if replaced else None, Contexts())
 
 
 def route_with(headers: Mapping[str, str], api_key_env: str | None = None) -> Route:
@@ -38,7 +39,7 @@ def route_with(headers: Mapping[str, str], api_key_env: str | None = None) -> Ro
         headers=headers,
         api_key_env=api_key_env,
     )
-    return open_route("eu", target, Limits(), connect)
+    return open_route("eu", target, Limits(), connect, Contexts())
 
 
 def sent_by(route: Route, headers: Mapping[str, str] | None = None) -> Mapping[bytes, str | Secret]:

@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias, Union, get_args, get_orig
 import attrs
 import cattrs
 
-from .._checks import (
-    as_list,
-    as_table,
-    dotted,
-    nearest,
-    sounds_like_key,
-    wrong,
-)
+from .._checks import as_list, as_table, dotted, nearest, sounds_like_key, wrong
 from .._models import models_mistakes, name_mistakes
 from ..errors import ConfigurationError
 from ..policies import (
@@ -34,7 +27,7 @@ from ..policies import (
     Target,
     WeightedTarget,
 )
-from .mistakes import Mistake, Place
+from .mistakes import Mistake, Place, as_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -50,15 +43,34 @@ POLICIES: Mapping[str, _Class] = {
 """The sections that hold one policy each."""
 
 
-def make_config(data: Mapping[str, object]) -> Config:
-    """Put *data*, in which :func:`find_mistakes` finds none, into its classes.
+# The one setting about which there is a rule that only the whole configuration can break.
+_TOGETHER: Place = ("stream", "recovery")
 
-    Nothing of *data* is kept: changing it later changes nothing.
+
+def checked(
+    data: Mapping[str, object],
+    source: str,
+    variables: Mapping[Place, str],
+    mistakes: Sequence[Mistake],
+) -> Config:
+    """Put *data* into its classes. Nothing of it is kept: changing it later changes nothing.
+
+    Args:
+        data: what should be a configuration.
+        source: what was read, for the error.
+        variables: see :func:`as_error`.
+        mistakes: those that were found before.
 
     Raises:
-        ConfigurationError: its parts do not go together.
+        ConfigurationError: there are mistakes; the text has a line for each.
     """
-    return _converter.structure(data, Config)
+    every = [*mistakes, *_find_mistakes(data)]
+    if every:
+        raise as_error(source, every, variables)
+    try:
+        return _converter.structure(data, Config)
+    except ConfigurationError as error:
+        raise as_error(source, [Mistake(_TOGETHER, str(error))], variables) from None
 
 
 def _copied(value: object, _: object = None) -> object:
@@ -82,7 +94,10 @@ def _as_lineup(
     )
 
 
-_converter = cattrs.Converter(detailed_validation=False)
+# It makes no code, unlike cattrs.Converter: that would cost more than a configuration or two.
+_converter = cattrs.BaseConverter(detailed_validation=False)
+for _class in (Config, Target, WeightedTarget, *POLICIES.values()):
+    attrs.resolve_types(_class)  # which only the other one does by itself
 # What JSON can say, and what may be None, stays as it is. Hooks that come later are asked first.
 _converter.register_structure_hook_func(
     lambda kind: get_origin(kind) in {Union, UnionType}, _copied
@@ -93,7 +108,7 @@ _converter.register_structure_hook_func(
 )
 
 
-def find_mistakes(data: Mapping[str, object]) -> Iterator[Mistake]:
+def _find_mistakes(data: Mapping[str, object]) -> Iterator[Mistake]:
     """Give every mistake in a configuration, in no particular order."""
     yield from _wrong_names(Config, data.keys(), ())
     for section, policy in POLICIES.items():

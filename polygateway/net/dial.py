@@ -16,6 +16,7 @@ from ..config.proxies import Proxy, authority
 from .http import ConnectionLost
 from .proxy import open_tunnel
 from .stream import closer
+from .tcp import TCPStream
 
 Connect: TypeAlias = Callable[[str, int, ssl.SSLContext | None], Awaitable[trio.abc.Stream]]
 """Opens a stream to (host, port), with TLS if there is a context."""
@@ -96,9 +97,11 @@ async def connect_tcp(host: str, port: int, tls: ssl.SSLContext | None) -> trio.
         OSError: no address of *host* could be reached.
         trio.BrokenResourceError: the TLS handshake failed.
     """
-    tcp = await trio.open_tcp_stream(host, port)
+    connected = await trio.open_tcp_stream(host, port)
+    with _closed_on_failure(connected):
+        _probe(connected)
+    tcp = TCPStream.taken_from(connected)
     with _closed_on_failure(tcp):
-        _probe(tcp)
         return tcp if tls is None else await _over_tls(tcp, host, tls)
 
 

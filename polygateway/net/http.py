@@ -14,8 +14,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 import attrs
@@ -77,6 +76,14 @@ def _nothing_sent() -> None:
     """Ignore it: nobody has asked yet."""
 
 
+# What httpcore and h11 raise for what the peer does.
+_ERRORS = (
+    httpcore.ReadError,
+    httpcore.WriteError,
+    httpcore.RemoteProtocolError,
+    h11.RemoteProtocolError,
+)
+
 # Interim responses (RFC 9110, section 15.2) have no bound of their own. Real ones are one or two of
 # a few hundred bytes.
 _MOST_BEFORE_RESPONSE = 1024 * 1024
@@ -106,6 +113,7 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
 
         self._violation: h11.RemoteProtocolError | None = None
         self._is_crowded = False  # whether the last read brought more than was taken of it
+        self._is_used_up = False  # whether nothing is left of it
         self._headers: Sequence[tuple[bytes, bytes]] = ()  # of the current response
 
     async def post(
@@ -132,8 +140,10 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         self.timed.secrets = marks
         content = _Body(body, self.on_sent)
         request = httpcore.Request("POST", url, headers=sent, content=content)
-        with self._own_errors():
+        try:
             response = await self.handle_async_request(request)
+        except _ERRORS as error:
+            raise self._own(error) from error
         return ResponseHead(response.status, _joined(self._headers, marks.values()))
 
     async def read_body(self) -> bytes:
@@ -153,15 +163,18 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
             await trio.lowlevel.checkpoint()
         parts: list[bytes] = []
         event: object
-        with self._own_errors():
+        try:
             event = await self._receive_event()
+        except _ERRORS as error:
+            raise self._own(error) from error
         while isinstance(event, h11.Data):
             parts.append(event.data)
             if len(parts) == _EVENTS_AT_ONCE:
                 break
             event = self._next_buffered_event()
         self._is_crowded = isinstance(event, h11.Data)
-        self.body_ended = event is not h11.NEED_DATA and not self._is_crowded
+        self._is_used_up = event is h11.NEED_DATA
+        self.body_ended = not (self._is_used_up or self._is_crowded)
         return b"".join(parts)
 
     def _next_buffered_event(self) -> object:
@@ -185,24 +198,23 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
     async def _receive_event(self, timeout: float | None = None) -> h11.Event | type[h11.PAUSED]:
         if self._violation is not None:
             raise self._violation
-        while (event := self._h11_state.next_event()) is h11.NEED_DATA:
+        event = h11.NEED_DATA if self._is_used_up else self._h11_state.next_event()
+        while event is h11.NEED_DATA:
             # No variable holds what came: tracebacks show those.
             self._h11_state.receive_data(await self.timed.read(self.READ_NUM_BYTES))
+            self._is_used_up = False
             if self.timed.ended and self._h11_state.their_state is h11.SEND_RESPONSE:
                 raise h11.RemoteProtocolError("closed before its response")
+            event = self._h11_state.next_event()
         return cast("h11.Event | type[h11.PAUSED]", event)
 
-    @contextmanager
-    def _own_errors(self) -> Generator[None]:
-        """Turn the errors of httpcore and h11 into the two that matter here."""
-        try:
-            yield
-        except (httpcore.ReadError, httpcore.WriteError) as error:
-            raise ConnectionLost(str(error)) from error
-        except (httpcore.RemoteProtocolError, h11.RemoteProtocolError) as error:
-            if self.timed.ended and self._may_be_http():
-                raise ConnectionLost("closed by the peer") from error
-            raise HTTPViolation(self._what(error)) from error
+    def _own(self, error: Exception) -> ConnectionLost | HTTPViolation:
+        """Turn one of :data:`_ERRORS` into one of the two that matter here."""
+        if isinstance(error, httpcore.NetworkError):
+            return ConnectionLost(str(error))
+        if self.timed.ended and self._may_be_http():
+            return ConnectionLost("closed by the peer")
+        return HTTPViolation(self._what(error))
 
     def _what(self, error: Exception) -> str:
         """Say what is wrong. Where its one limit is exceeded, h11 gives a status but no number."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Protocol, TypeGuard, runtime_checkable
 import httpcore
 import trio
 
-from .clock import now_ns, trio_deadline
+from ..core.units import ns
+from .clock import trio_deadline
 from .marks import in_clear
+from .tcp import TCPStream
 
 if TYPE_CHECKING:
     import ssl
@@ -91,7 +93,8 @@ class TimedStream(httpcore.AsyncNetworkStream):
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
         self._close = closer(stream)
-        self._socket = stream.socket if isinstance(stream, trio.SocketStream) else None
+        self._time = trio.lowlevel.current_clock().current_time  # two stamps for each read
+        self._tcp = stream if isinstance(stream, TCPStream) else None
         self.deadline_ns: int | None = None
         """When reads and writes give up; ``None`` for never."""
 
@@ -121,7 +124,7 @@ class TimedStream(httpcore.AsyncNetworkStream):
             httpcore.ReadError: the connection broke.
             trio.ClosedResourceError: it was closed on our side.
         """
-        asked = self._asked_ns = now_ns()
+        asked = self._asked_ns = ns(self._time())
         found = False
         try:
             data = await self._receive(asked, max_bytes)
@@ -138,17 +141,26 @@ class TimedStream(httpcore.AsyncNetworkStream):
     def _stamp(self, *, found: bool) -> None:
         asked, self._asked_ns = self._asked_ns, None
         if asked is not None:
-            self.on_read(asked, now_ns(), found)
+            self.on_read(asked, ns(self._time()), found)
 
     async def _receive(self, asked_ns: int, max_bytes: int) -> bytes:
-        if self._socket is not None and _is_readable(self._socket):
-            # Bytes wait: no scope is needed, for the read will not park. The deadline still holds,
-            # or a peer that never stops sending would never meet it.
-            if self.deadline_ns is not None and asked_ns >= self.deadline_ns:
-                raise Overdue
-            return bytes(await self._stream.receive_some(max_bytes))
+        if self._tcp is None:
+            with trio.CancelScope(deadline=trio_deadline(self.deadline_ns)):
+                return bytes(await self._stream.receive_some(max_bytes))
+            raise Overdue
+        return await self._receive_tcp(self._tcp, asked_ns, max_bytes)
+
+    async def _receive_tcp(self, tcp: TCPStream, asked_ns: int, max_bytes: int) -> bytes:
+        """Read without a scope if bytes wait, for then nothing will."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        # Also where bytes wait, or a peer that never stops sending would never meet it.
+        if self.deadline_ns is not None and asked_ns >= self.deadline_ns:
+            raise Overdue
+        if (data := tcp.receive_nowait(max_bytes)) is not None:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return data
         with trio.CancelScope(deadline=trio_deadline(self.deadline_ns)):
-            return bytes(await self._stream.receive_some(max_bytes))
+            return await tcp.receive_later(max_bytes)
         raise Overdue
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
@@ -162,12 +174,21 @@ class TimedStream(httpcore.AsyncNetworkStream):
             return
         secrets, self.secrets = self.secrets, {}
         try:
-            with trio.CancelScope(deadline=trio_deadline(self.deadline_ns)) as scope:
-                await self._stream.send_all(in_clear(buffer, secrets))
+            await self._send(in_clear(buffer, secrets))
         except trio.BrokenResourceError as error:
             raise httpcore.WriteError(_reason(error)) from error
-        if scope.cancelled_caught:
-            raise Overdue
+
+    async def _send(self, data: bytes) -> None:
+        sent = 0
+        if self._tcp is not None:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            sent = self._tcp.send_nowait(data)
+            if sent == len(data):
+                return
+        with trio.CancelScope(deadline=trio_deadline(self.deadline_ns)):
+            await self._stream.send_all(memoryview(data)[sent:] if sent else data)
+            return
+        raise Overdue
 
     def close(self) -> None:
         """Close the connection at once. Closing again does nothing."""
@@ -190,7 +211,9 @@ class TimedStream(httpcore.AsyncNetworkStream):
             if _holds_records(stream):
                 return True
             stream = stream.transport_stream
-        return isinstance(stream, trio.SocketStream) and _is_readable(stream.socket)
+        if isinstance(stream, trio.SocketStream):
+            return _is_readable(stream.socket)
+        return isinstance(stream, TCPStream) and stream.is_readable()
 
 
 def _holds_records(stream: trio.SSLStream[trio.abc.Stream]) -> bool:

@@ -16,6 +16,27 @@ class _Encrypted(Exception):
     """A private key can only be read with a passphrase."""
 
 
+class Contexts:
+    """The TLS contexts of a gateway. Targets that name the same files, or none, share one.
+
+    For what a context holds of the system's authorities takes a megabyte, and long to read.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str | None, ...], ssl.SSLContext] = {}
+
+    def of(self, name: str, target: Target) -> ssl.SSLContext:
+        """Give the context of the target called *name*.
+
+        Raises:
+            ConfigurationError: as :func:`client_context` does.
+        """
+        files = (target.ca_file, target.client_cert_file, target.client_key_file)
+        if files not in self._made:
+            self._made[files] = client_context(name, target)
+        return self._made[files]
+
+
 def client_context(name: str, target: Target) -> ssl.SSLContext:
     """Make the TLS context of the target called *name*. The server is verified in any case.
 

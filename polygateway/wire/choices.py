@@ -27,6 +27,11 @@ class Choices:
         return self._finished.get(index, False)
 
     @property
+    def is_one_open(self) -> bool:
+        """Whether only the first choice has appeared, and is not finished."""
+        return self._finished == {0: False}
+
+    @property
     def any_finished(self) -> bool:
         """Whether at least one is finished."""
         return self._count > 0

@@ -10,11 +10,9 @@ Azure) and ``anthropic-ratelimit-*-reset``. A request of ordinary size is taken 
 
 from __future__ import annotations
 
-import calendar
 import math
 import re
 import sys
-from email.utils import parsedate_tz
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -100,9 +98,13 @@ def _date(text: str) -> float | None:
 
     RFC 9110 (section 5.6.7) knows three forms, one of them without a zone; all mean UTC.
     """
+    # Within, for email is no small package, and few programs are ever told a date.
+    from calendar import timegm  # noqa: PLC0415
+    from email.utils import parsedate_tz  # noqa: PLC0415
+
     try:
         parts = parsedate_tz(text)
-        return None if parts is None else calendar.timegm(parts[:6]) - float(parts[9] or 0)
+        return None if parts is None else timegm(parts[:6]) - float(parts[9] or 0)
     except (ValueError, OverflowError):  # one that no calendar has
         return None
 

@@ -11,6 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+import msgspec
+
 from ..errors import ConfigurationError
 from .malformed import Malformed, excerpt
 
@@ -23,6 +25,8 @@ _OBJECT, _ARRAY, _VALUE, _STRING = 184, 64, 36, 52
 _MOST_MIB = 24
 # Shorter texts cannot take so much, and are not even counted.
 _CERTAINLY_SMALL = _MOST_MIB * 1024 * 1024 // 32
+
+_decode = msgspec.json.Decoder().decode
 
 # JSON's numbers have no bound, but floats do, and so does what figures are stored in.
 _UNCOUNTABLE = 2**63
@@ -117,6 +121,14 @@ def from_json(text: str) -> JSON:
     """
     if len(text) > _CERTAINLY_SMALL and footprint(text) > _MOST_MIB * 1024 * 1024:
         raise Malformed(f"JSON with so many values that they would take over {_MOST_MIB} MiB")
+    try:
+        return cast("JSON", _decode(text))
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        return _from_loose_json(text)
+
+
+def _from_loose_json(text: str) -> JSON:
+    """Read what the strict reader refuses: NaN, halves of characters, numbers beyond a float."""
     try:
         return cast("JSON", json.loads(text))
     # RecursionError: thousands of brackets are no JSON that anybody means.

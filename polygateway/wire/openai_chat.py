@@ -39,6 +39,7 @@ from .decoder import EventDecoder
 from .faults import error_in
 from .jsontext import as_count, as_json, as_object, as_objects, as_text, to_json
 from .openai_chat_opaque import Kept
+from .openai_chat_plain import plain_text
 from .openai_chat_request import (
     authentication,
     begun,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from ..secret import Secret
     from ..trace import ReplyForm
     from .dialect import WireRequest
+    from .sse import Event
 
 FINISH_REASONS: Mapping[str, FinishReason] = {
     "stop": "stop",
@@ -166,6 +168,7 @@ class ChatDecoder(EventDecoder):
         self._kept = Kept(self.answer)
         self._has_deltas = False
         self._in_thought = False  # the last content was a thought of Gemini's
+        self._goes_on = False  # text for the first choice would change nothing else
 
     @property
     def form(self) -> ReplyForm:
@@ -182,6 +185,10 @@ class ChatDecoder(EventDecoder):
         """Give what only the provider understands of a whole answer; ``None`` if nothing."""
         return self._kept.parts(self._base_url)
 
+    def plain_text(self, event: Event) -> str:
+        """Give the text of an event that brings nothing else; empty if it may bring more."""
+        return plain_text(event.data) if self._goes_on and event.name != "error" else ""
+
     def take_object(self, value: Mapping[str, JSON], chunks: list[Chunk]) -> None:
         """Take one chunk of the stream, or a whole reply."""
         for choice in as_objects(value.get("choices")):
@@ -194,6 +201,12 @@ class ChatDecoder(EventDecoder):
         self._count_tokens(value.get("usage"))
         if error := error_in(groq):
             self.report(error, as_json(value))
+        self._goes_on = self._has_deltas and self._is_plain()
+
+    def _is_plain(self) -> bool:
+        answer = self.answer
+        is_known = answer.id is not None and answer.model is not None
+        return is_known and not self._in_thought and self._choices.is_one_open
 
     def _take_choice(self, choice: Mapping[str, JSON], chunks: list[Chunk]) -> None:
         index = as_count(choice.get("index")) or 0

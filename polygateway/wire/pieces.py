@@ -10,7 +10,7 @@ import re
 from io import StringIO
 
 _BEYOND_LATIN_1 = re.compile("[^\0-\xff]")
-_BEYOND_16_BITS = re.compile("[^\0-\uffff]")
+_BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
 
 
 def width_of(text: str) -> int:
@@ -35,13 +35,16 @@ class Pieces:
 
     def cost(self, piece: str) -> int:
         """Give how many bytes more the text takes with *piece*."""
+        if self._width == 1 and piece.isascii():
+            return len(piece)
         width = max(self._width, width_of(piece))
         return width * len(piece) + (width - self._width) * self._text.tell()
 
     def add(self, piece: str) -> None:
         """Append *piece*."""
         self._text.write(piece)
-        self._width = max(self._width, width_of(piece))
+        if not piece.isascii():
+            self._width = max(self._width, width_of(piece))
 
     def whole(self) -> str:
         """Give all pieces as one."""

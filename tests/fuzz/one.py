@@ -18,6 +18,8 @@ def main(target: str, script: str, *arguments: str) -> None:
     # Imported here, and by nothing above, so that it can be watched.
     with atheris.instrument_imports(include=["polygateway.wire"]):
         properties = import_module("tests.fuzz.properties")
+        for dialect in properties.DIALECTS:
+            properties.DIALECTS[dialect]  # loads it
 
     def check(data: bytes) -> None:
         try:

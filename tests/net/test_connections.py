@@ -33,6 +33,7 @@ from tests.net.wires import (
 
 if TYPE_CHECKING:
     from polygateway.net.dial import Connect
+    from polygateway.net.tcp import TCPStream
 
 HTTP = Endpoint("http", "h", 80, None)
 LATE = 1_000_000 * SECOND
@@ -420,7 +421,7 @@ async def test_an_idle_connection_that_has_something_to_say_is_closed_before_use
     said: bytes,
 ) -> None:
     # encode/httpx#145: a stray 408, or the end.
-    ends: list[tuple[trio.SocketStream, trio.SocketStream]] = []
+    ends: list[tuple[TCPStream, trio.SocketStream]] = []
 
     async def connect(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Stream:
         ends.append(sockets())
@@ -438,7 +439,7 @@ async def test_an_idle_connection_that_has_something_to_say_is_closed_before_use
             await server.aclose()
     lease = await connections.admit(far)
     assert await lease.connect(far) is kept[0]
-    assert [client.socket.fileno() < 0 for client, _ in ends] == [False, True, True]
+    assert [client.connected.fileno() < 0 for client, _ in ends] == [False, True, True]
     assert connections.open == 1
     connections.close()
     for _, server in ends:

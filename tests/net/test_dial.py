@@ -17,6 +17,7 @@ from polygateway.net.connections import Connections
 from polygateway.net.dial import Endpoint, connect_tcp, dial
 from polygateway.net.exchange import Exchange
 from polygateway.net.http import ConnectionLost
+from polygateway.net.tcp import TCPStream
 from polygateway.secret import Secret
 from tests.net.names import meaning
 from tests.net.tunnels import LOGIN, Tunnels, answering, answering_over
@@ -78,8 +79,8 @@ async def test_a_peer_that_is_gone_is_noticed_by_the_operating_system(
     async with listening(waiting) as port:
         stream = await connect_tcp(HOST, port, None)
         async with stream:
-            assert isinstance(stream, trio.SocketStream)
-            held = stream.getsockopt(getattr(socket, level), getattr(socket, option))
+            assert isinstance(stream, TCPStream)
+            held = stream.connected.getsockopt(getattr(socket, level), getattr(socket, option))
             assert bool(held) if value == 1 else held == value
 
 

@@ -3,7 +3,9 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
+from collections.abc import Callable
 from functools import partial
+from typing import TypeAlias
 
 import httpcore
 import pytest
@@ -12,11 +14,13 @@ from trio.testing import lockstep_stream_pair, memory_stream_pair, wait_all_task
 
 from polygateway.net.clock import now_ns
 from polygateway.net.stream import Overdue, TimedStream
+from polygateway.net.tcp import TCPStream
 from polygateway.secret import Secret
 from polygateway.testing import run_virtual
 from tests.net.wires import SECOND, Authority, ClientEnd, sockets, wire
 
 Stamps = list[tuple[float, float]]
+Pair: TypeAlias = Callable[[], tuple[trio.abc.Stream, trio.SocketStream]]
 
 
 def stamped(stream: TimedStream) -> Stamps:
@@ -262,8 +266,18 @@ def test_closing_between_two_reads_is_the_end_of_none() -> None:
 # ---------------------------------------------------------------- sockets
 
 
-async def test_a_socket_is_read_with_and_without_a_wait() -> None:
-    client, server = sockets()
+def trio_sockets() -> tuple[trio.SocketStream, trio.SocketStream]:
+    """Give the two ends of a connection, both of trio's make: what a ``connect`` may give."""
+    here, there = trio.socket.socketpair()
+    return trio.SocketStream(here), trio.SocketStream(there)
+
+
+each_make = pytest.mark.parametrize("pair", [sockets, trio_sockets])
+
+
+@each_make
+async def test_a_socket_is_read_with_and_without_a_wait(pair: Pair) -> None:
+    client, server = pair()
     timed = TimedStream(client)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(timed.write, b"ping")
@@ -281,10 +295,11 @@ async def test_a_socket_is_read_with_and_without_a_wait() -> None:
     timed.close()
 
 
-def test_a_passed_deadline_is_met_although_bytes_wait_in_a_socket() -> None:
+@each_make
+def test_a_passed_deadline_is_met_although_bytes_wait_in_a_socket(pair: Pair) -> None:
     # Else a peer that never stops sending would never meet it.
     async def main() -> None:
-        client, server = sockets()
+        client, server = pair()
         async with client, server:
             timed = TimedStream(client)
             stamps = stamped(timed)
@@ -299,8 +314,9 @@ def test_a_passed_deadline_is_met_although_bytes_wait_in_a_socket() -> None:
     run_virtual(main)
 
 
-async def test_a_cancelled_read_takes_nothing_out_of_a_socket() -> None:
-    client, server = sockets()
+@each_make
+async def test_a_cancelled_read_takes_nothing_out_of_a_socket(pair: Pair) -> None:
+    client, server = pair()
     async with client, server:
         timed = TimedStream(client)
         await server.send_all(b"x")
@@ -311,12 +327,13 @@ async def test_a_cancelled_read_takes_nothing_out_of_a_socket() -> None:
         assert await timed.read(100) == b"x"
 
 
-async def loopback() -> tuple[trio.SocketStream, trio.SocketStream]:
+async def loopback() -> tuple[TCPStream, trio.SocketStream]:
     """Give the two ends of a TCP connection."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with listener:
         host, port = listener.socket.getsockname()
-        return await trio.open_tcp_stream(host, port), await listener.accept()
+        client = TCPStream.taken_from(await trio.open_tcp_stream(host, port))
+        return client, await listener.accept()
 
 
 def reset(stream: trio.SocketStream) -> None:
@@ -343,9 +360,10 @@ async def test_a_reset_is_a_broken_connection_whether_it_is_awaited_or_has_come(
     timed.close()
 
 
-async def test_reading_what_was_closed_on_our_side_says_so() -> None:
+@each_make
+async def test_reading_what_was_closed_on_our_side_says_so(pair: Pair) -> None:
     # The close may come while the task is between two reads, or between its request and a read.
-    client, server = sockets()
+    client, server = pair()
     async with server:
         timed = TimedStream(client)
         await server.send_all(b"x")
@@ -357,8 +375,9 @@ async def test_reading_what_was_closed_on_our_side_says_so() -> None:
         assert not timed.has_unread_bytes()
 
 
-async def test_closing_ends_a_read_that_waits_in_another_task() -> None:
-    client, server = sockets()
+@each_make
+async def test_closing_ends_a_read_that_waits_in_another_task(pair: Pair) -> None:
+    client, server = pair()
     async with server, trio.open_nursery() as nursery:
         timed = TimedStream(client)
         nursery.start_soon(reading_raises, timed, trio.ClosedResourceError, "closed")
@@ -366,8 +385,9 @@ async def test_closing_ends_a_read_that_waits_in_another_task() -> None:
         timed.close()
 
 
-async def test_unread_bytes_and_the_end_are_seen_on_a_socket_without_reading() -> None:
-    client, server = sockets()
+@each_make
+async def test_unread_bytes_and_the_end_are_seen_on_a_socket_without_reading(pair: Pair) -> None:
+    client, server = pair()
     async with client:
         timed = TimedStream(client)
         assert not timed.has_unread_bytes()
@@ -391,7 +411,7 @@ def test_of_other_streams_nobody_knows_whether_bytes_wait() -> None:
 # ---------------------------------------------------------------- TLS
 
 
-async def secured() -> tuple[trio.SSLStream[trio.SocketStream], trio.SSLStream[trio.SocketStream]]:
+async def secured() -> tuple[trio.SSLStream[TCPStream], trio.SSLStream[trio.SocketStream]]:
     """Give the two ends of a TLS connection between sockets, after the handshake."""
     authority = Authority()
     of_client, of_server = authority.trusting(), authority.serving("h.invalid")
@@ -463,7 +483,7 @@ async def test_a_socket_is_closed_at_once() -> None:
     client, server = sockets()
     timed = TimedStream(client)
     timed.close()
-    assert client.socket.fileno() == -1
+    assert client.connected.fileno() == -1
     timed.close()
     assert await server.receive_some() == b""
     await server.aclose()
@@ -474,7 +494,7 @@ async def test_under_tls_the_socket_is_closed_without_a_goodbye() -> None:
     timed = TimedStream(client)
     timed.close()
     timed.close()
-    assert client.transport_stream.socket.fileno() == -1
+    assert client.transport_stream.connected.fileno() == -1
     with pytest.raises(trio.ClosedResourceError):
         await timed.read(100)
     assert await server.receive_some() == b""
@@ -485,7 +505,7 @@ async def test_of_two_streams_stapled_together_both_are_closed() -> None:
     (sending, at_peer), (receiving, from_peer) = sockets(), sockets()
     timed = TimedStream(trio.StapledStream(sending, receiving))
     timed.close()
-    assert sending.socket.fileno() == receiving.socket.fileno() == -1
+    assert sending.connected.fileno() == receiving.connected.fileno() == -1
     await at_peer.aclose()
     await from_peer.aclose()
 

@@ -17,7 +17,7 @@ from polygateway.net.connections import Connections, Lease
 from polygateway.net.dial import Endpoint, connect_tcp
 from polygateway.net.exchange import Exchange
 from polygateway.net.http import ConnectionLost
-from polygateway.net.tls import client_context
+from polygateway.net.tls import Contexts, client_context
 from tests.net.wires import OK, POST, Authority, requested, with_slots, within
 
 if TYPE_CHECKING:
@@ -350,6 +350,14 @@ def test_a_server_is_verified_whatever_is_configured(files: Files) -> None:
         assert context.verify_mode is ssl.CERT_REQUIRED
         assert context.check_hostname
         assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
+
+
+def test_targets_share_a_context_if_they_name_the_same_files_or_none(files: Files) -> None:
+    contexts = Contexts()
+    plain, own = contexts.of("eu", target()), contexts.of("us", target(ca_file=files.ca))
+    assert plain is not own
+    assert contexts.of("asia", target()) is plain
+    assert contexts.of("africa", target(ca_file=files.ca)) is own
 
 
 async def test_a_server_that_asks_for_it_is_shown_the_client_s_certificate(files: Files) -> None:

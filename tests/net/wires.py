@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from trio.testing import MemoryReceiveStream, MemorySendStream, memory_stream_pa
 from polygateway import Limits
 from polygateway.net.clock import now_ns
 from polygateway.net.exchange import Deadlines, Post
+from polygateway.net.tcp import TCPStream
 
 ServerEnd: TypeAlias = trio.StapledStream[MemorySendStream, MemoryReceiveStream]
 Serve: TypeAlias = Callable[["ServerEnd"], Awaitable[None]]
@@ -69,10 +71,10 @@ def wire() -> tuple[ClientEnd, ServerEnd]:
     return ClientEnd(client), server
 
 
-def sockets() -> tuple[trio.SocketStream, trio.SocketStream]:
-    """Give the two ends of a connection between sockets."""
-    here, there = trio.socket.socketpair()
-    return trio.SocketStream(here), trio.SocketStream(there)
+def sockets() -> tuple[TCPStream, trio.SocketStream]:
+    """Give the two ends of a connection between sockets, our own first."""
+    here, there = socket.socketpair()
+    return TCPStream(here), trio.SocketStream(trio.socket.from_stdlib_socket(there))
 
 
 async def requested(server: trio.abc.Stream) -> bytes:
