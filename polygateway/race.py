@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .stats import RefusalReason
 
 Receive: TypeAlias = "trio.MemoryReceiveChannel[tuple[Attempt, Report]]"
+_open_channel = trio.open_memory_channel[tuple[Attempt, Report]]
 
 Until: TypeAlias = Literal["content", "end"]
 """What decides a race: the first content, or the proper end of an answer."""
@@ -183,7 +184,7 @@ class Race:
         return None if front is None else self._call.attempts[front]
 
     async def _race(self, begin: Callable[[], None]) -> None:
-        send, receive = trio.open_memory_channel[tuple[Attempt, Report]](0)
+        send, receive = _open_channel(0)
         with send, receive:
             async with trio.open_nursery() as nursery:
                 self._nursery, self._send, self._turn = nursery, send, trio.Event()

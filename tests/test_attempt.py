@@ -131,7 +131,7 @@ def test_nothing_comes_on_the_record_of_an_attempt_that_was_cancelled_before() -
     at = 1
     while trio.run(_cancelled, at, clock=MockClock()):
         at += 1
-    assert at > 6  # as many as it takes to have the head, and content
+    assert at > 5  # as many as it takes to have the head, and content
 
 
 # ---------------------------------------------------------------- a loop that is late

@@ -82,9 +82,16 @@ class Connections:
         Raises:
             NoSlot: none became free before the deadline.
         """
+        try:
+            self._slots.acquire_nowait()
+        except trio.WouldBlock:
+            await self._wait_for_slot(deadline_ns)
+        return self._lease()
+
+    async def _wait_for_slot(self, deadline_ns: int) -> None:
         with trio.CancelScope(deadline=trio_deadline(deadline_ns)):
             await self._slots.acquire()
-            return self._lease()
+            return
         raise NoSlot
 
     def _lease(self) -> Lease:

@@ -28,7 +28,8 @@ from .marks import marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-    from typing import Self
+
+    from httpcore._synchronization import AsyncLock
 
     from ..secret import Secret
     from .stream import TimedStream
@@ -51,25 +52,14 @@ class ResponseHead:
     """Names in lower case; of a header that came twice, the values joined by a comma."""
 
 
-class _Body:
-    """A request body that is sent at once.
+class _NoLock:
+    """In the place of httpcore's lock: whoever holds a lease is the only user of its connection."""
 
-    Not bytes: httpcore would wrap them in an async generator, which warns when a cancelled call
-    leaves it unfinished.
-    """
+    async def __aenter__(self) -> None:
+        pass
 
-    def __init__(self, data: bytes, on_sent: Callable[[], None]) -> None:
-        self._rest = [data]
-        self._on_sent = on_sent
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        if not self._rest:
-            self._on_sent()  # whoever asks for more has written what there was
-            raise StopAsyncIteration
-        return self._rest.pop()
+    async def __aexit__(self, *_: object) -> None:
+        pass
 
 
 def _nothing_sent() -> None:
@@ -98,6 +88,7 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
 
     def __init__(self, origin: httpcore.Origin, stream: TimedStream) -> None:
         super().__init__(origin, stream)
+        self._state_lock = cast("AsyncLock", _NoLock())  # two turns of the loop for each exchange
         self.timed = stream
         self.opened_ns: int = now_ns()
         """When this was made."""
@@ -114,6 +105,7 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         self._violation: h11.RemoteProtocolError | None = None
         self._is_crowded = False  # whether the last read brought more than was taken of it
         self._is_used_up = False  # whether nothing is left of it
+        self._body = b""  # of the current request, until it is sent
         self._headers: Sequence[tuple[bytes, bytes]] = ()  # of the current response
 
     async def post(
@@ -138,8 +130,8 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         )
         marks, sent = marked(headers)
         self.timed.secrets = marks
-        content = _Body(body, self.on_sent)
-        request = httpcore.Request("POST", url, headers=sent, content=content)
+        self._body = body
+        request = httpcore.Request("POST", url, headers=sent)
         try:
             response = await self.handle_async_request(request)
         except _ERRORS as error:
@@ -184,6 +176,23 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         except h11.RemoteProtocolError as error:
             self._violation = error
             return h11.NEED_DATA
+
+    async def _send_request_headers(self, request: httpcore.Request) -> None:
+        """Leave it to the next method: head and body go in one write."""
+
+    async def _send_request_body(self, request: httpcore.Request) -> None:
+        body, self._body = self._body, b""
+        send = self._h11_state.send
+        head = h11.Request(
+            method=request.method, target=request.url.target, headers=request.headers
+        )
+        events = (head, h11.Data(data=body), h11.EndOfMessage())
+        try:
+            await self.timed.write(b"".join([send(event) or b"" for event in events]))
+        except httpcore.WriteError:
+            self._h11_state.send_failed()  # there may be a reply, but no other request
+            raise
+        self.on_sent()
 
     async def _receive_response_headers(
         self, request: httpcore.Request

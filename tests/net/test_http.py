@@ -276,11 +276,10 @@ def test_a_request_is_sent_when_its_last_byte_was_written(net: Net) -> None:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(replied, server, OK)
                 nursery.start_soon(whole_reply, connection)
-                await trio.sleep(1.75)
+                await trio.sleep(0.75)
                 assert sent == []
                 await trio.sleep(0.5)
-                # The head took a second, the body another; the reply is not there yet.
-                assert sent.pop() == (began + 2) * SECOND
+                assert sent.pop() == (began + 1) * SECOND
             assert await connection.make_reusable()
             await trio.sleep_until(5)
 
@@ -837,7 +836,7 @@ def test_cancelled_at_any_checkpoint_a_read_loses_nothing_and_nothing_warns(net:
     while run_virtual(_cancelled_at, net, at):
         at += 1
     gc.collect()  # What is left unfinished warns here, and warnings are errors.
-    assert at > 15
+    assert at > 10
 
 
 def test_a_request_cancelled_while_its_reply_is_awaited_closes_the_connection(net: Net) -> None:
