@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from .continuation import Continuation
     from .core.decisions import Launch
     from .core.failures import Failure
-    from .messages import ChatRequest, Chunk
+    from .messages import Chunk
     from .net.http import ResponseHead
     from .policies import Limits, StreamPolicy
     from .route import Route
     from .stats import AttemptKind, HedgeReason
     from .trace import ReplyForm
-    from .wire.dialect import Decoder
+    from .wire.dialect import Decoder, WireRequest
 
 # The text of a refusal helps, but is not worth a wait: its status has said what matters.
 _REFUSAL_NS = 2_000_000_000
@@ -72,7 +72,7 @@ class Attempt:
     def __init__(
         self,
         route: Route,
-        request: ChatRequest,
+        encode: Callable[[], WireRequest],
         launch: Launch,
         *,
         index: int,
@@ -81,6 +81,18 @@ class Attempt:
         limits: Limits,
         watched: Watched,
     ) -> None:
+        """Begin an attempt.
+
+        Args:
+            route: its target.
+            encode: puts the request into the words of its target's provider.
+            launch: why it starts.
+            index: which of its call's attempts it is.
+            continuation: what it goes on with; ``None`` if it begins at the beginning.
+            policy: for its stream.
+            limits: for its connection and its answer.
+            watched: how it is watched.
+        """
         self.route: Route = route
         self.index: int = index
         self.position: int = launch.target
@@ -132,7 +144,7 @@ class Attempt:
         """The dialects whose opaque parts of the conversation its request left out."""
 
         self._diagnosis = Diagnosis(route, index, policy, limits)
-        self._request = request
+        self._encode = encode
         self._policy = policy
         self._limits = limits
         self._patience = Patience(self.timeline, policy)
@@ -269,7 +281,7 @@ class Attempt:
 
     async def _open(self) -> Decoder:
         """Send the request, and give a decoder for its reply."""
-        wire = self.route.encode(self._request)
+        wire = self._encode()
         self.left_out, self.request_bytes = wire.left_out, len(wire.body)
         head = await self._exchange.open(self.route.post(wire), self._deadlines())
         self._stop_if_cancelled()

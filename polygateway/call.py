@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
@@ -12,22 +12,16 @@ import trio
 
 from .attempt import Attempt, Watched
 from .continuation import Continuation
-from .core.budget import Purse
 from .core.failures import is_refusal
 from .core.gate import AttemptState, Gate, RaceState
-from .core.targets import Candidate
-from .core.thresholds import Thresholds
 from .core.units import ns
 from .errors import DeadlineExceeded, GatewayClosed, GatewayError, InternalError
 from .lessons import Lessons
-from .messages import ChatRequest
 from .narrator import Narrator
 from .net.clock import now_ns, trio_deadline
 from .net.lateness import LoopWatch
-from .policies import HedgePolicy, Limits, RetryPolicy, StreamPolicy
 from .record import attempt_record, call_record
 from .reporting import Audience
-from .route import Route
 from .stats import Seam
 
 if TYPE_CHECKING:
@@ -37,7 +31,9 @@ if TYPE_CHECKING:
     from .core.failures import Failure
     from .instrument import CallOutcome
     from .messages import Completion
+    from .order import Order
     from .stats import AttemptStats, CallStats, Outcome, RefusalReason, SeamKind
+    from .wire.dialect import WireRequest
 
     G = TypeVar("G", bound=GatewayError)
 
@@ -48,34 +44,6 @@ _OUTCOMES: Mapping[AttemptState, Outcome | None] = {
     AttemptState.FAILED: "failed",
     AttemptState.CANCELLED: "cancelled",
 }
-
-
-@attrs.frozen(kw_only=True)
-class Order:
-    """What was asked for, and by which rules it is to be had."""
-
-    model: str
-    streamed: bool
-    """Whether the answer is wanted chunk by chunk."""
-
-    routes: Sequence[Route]
-    """The model's targets, the primary first."""
-
-    candidates: Sequence[Candidate]
-    """What is known of each of them."""
-
-    thresholds: Thresholds
-    request: ChatRequest
-    hedge: HedgePolicy
-    retry: RetryPolicy
-    stream: StreamPolicy
-    limits: Limits
-    purse: Purse
-    deadline_s: float | None
-    """How long the call may take; ``None`` for any time."""
-
-    holdout: bool | None
-    """Whether it is kept from being hedged; ``None`` if nothing is hedged in any case."""
 
 
 @attrs.frozen(kw_only=True)
@@ -133,7 +101,7 @@ class Call:
             traces=self._narrator.wants_traces,
             on_stall=self._narrator.stalled if self._narrator.hears_stalls else None,
         )
-        self._lessons = Lessons(order.candidates, order.thresholds, order.purse)
+        self._lessons = Lessons(order.lineup.candidates, order.thresholds, order.purse)
         self._winner: Attempt | None = None
         """The attempt that was committed last; ``None`` before."""
 
@@ -151,7 +119,7 @@ class Call:
         self._final: CallStats | None = None
         """Its figures; ``None`` until it is settled."""
 
-        self._narrator.call_started(self.started_ns, [route.name for route in order.routes])
+        self._narrator.call_started(self.started_ns, order.lineup.routes)
 
     # Attempts
 
@@ -166,8 +134,8 @@ class Call:
         continuation = self._continuation() if launch.goes_on else None
         prefix = "" if continuation is None else continuation.prefix
         attempt = Attempt(
-            order.routes[launch.target],
-            attrs.evolve(order.request, prefix=prefix) if prefix else order.request,
+            order.lineup.routes[launch.target],
+            partial(self._encoded, launch.target, prefix),
             launch,
             index=self.gate.launch(),
             continuation=continuation,
@@ -179,6 +147,13 @@ class Call:
         self._lessons.begun(attempt)
         self._narrator.attempt_started(attempt)
         return attempt
+
+    def _encoded(self, target: int, prefix: str) -> WireRequest:
+        order = self.order
+        if target == 0 and not prefix:
+            return order.encoded
+        request = attrs.evolve(order.request, prefix=prefix) if prefix else order.request
+        return order.lineup.routes[target].encode(request)
 
     def _continuation(self) -> Continuation:
         may_begin_anew = self.order.stream.recovery == "continue-or-restart"

@@ -13,21 +13,22 @@ import attrs
 import trio
 
 from ._checks import nearest
-from .call import Call, Observers, Order
+from .call import Call, Observers
 from .config import load_config
 from .core.allowance import Allowance
 from .core.budget import Purse
 from .core.health import Health, Rest
 from .core.ledger import Ledger, TargetState
-from .core.order import drawn, lined_up
 from .core.targets import Candidate
 from .core.thresholds import Thresholds
 from .errors import ConfigurationError, GatewayClosed
 from .instrument import Instrument
 from .logs import LOGGER, LoggingInstrument
+from .model import Lineup, Model
 from .net.clock import now_ns
 from .net.lateness import LoopWatch
 from .net.tls import Contexts
+from .order import Order
 from .race import Race
 from .reporting import Audience
 from .request import CallOptions, Prompt, build_request
@@ -36,7 +37,7 @@ from .route import open_route
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 
     from .aggregates import GatewayStats
     from .messages import Completion
@@ -130,7 +131,7 @@ class Gateway:
             name: Candidate(health=Health(rests[route.account]), prefill=bool(route.target.prefill))
             for name, route in self._routes.items()
         }
-        self._purses = {model: _purse(config.hedge) for model in config.models}
+        self._models = {name: self._model(name) for name in config.models}
 
     async def complete(
         self, prompt: Prompt, *, model: str, **options: Unpack[CallOptions]
@@ -182,7 +183,7 @@ class Gateway:
     def stats(self) -> GatewayStats:
         """Give what the calls that have ended came to, for each target and each model."""
         now = now_ns()
-        levels = {model: purse.level for model, purse in self._purses.items()}
+        levels = {name: model.purse.level for name, model in self._models.items()}
         states = {name: _state(known, now) for name, known in self._candidates.items()}
         return self._ledger.snapshot(now, levels, states)
 
@@ -190,33 +191,30 @@ class Gateway:
         if self._closed:
             raise GatewayClosed("this gateway was left or closed: call it inside its block")
         config = self._config
-        if model not in tuple(config.models):  # a tuple, for what cannot be hashed
+        known = self._models.get(model) if isinstance(model, str) else None
+        if known is None:
             raise ConfigurationError(
                 f"model {model!r} is not configured {nearest(model, config.models)}"
             )
         request, policies = build_request(prompt, options)
-        names = self._line_up(model)
-        routes = [self._routes[name] for name in names]
-        candidates = [self._candidates[name] for name in names]
-        for dialect in {route.dialect for route in routes}:
-            dialect.check(request)
-        _check_recovery(policies.stream_policy, model, candidates)
-        purse = self._purses[model]
-        purse.put()
+        lineup = known.lineup()
+        encoded = known.encoded(request, lineup.routes[0])
+        _check_recovery(policies.stream_policy, model, known)
+        known.purse.put()
         hedge, holdout = _drawn_hedging(policies.hedge_policy or config.hedge)
         call = Call(
             Order(
                 model=model,
                 streamed=stream,
-                routes=routes,
-                candidates=candidates,
-                thresholds=Thresholds(hedge, [each.latency for each in candidates], now_ns()),
+                lineup=lineup,
+                thresholds=Thresholds(hedge, lineup.candidates, now_ns()),
                 request=request,
+                encoded=encoded,
                 hedge=hedge,
                 retry=policies.retry_policy or config.retry,
                 stream=policies.stream_policy or config.stream,
                 limits=config.limits,
-                purse=purse,
+                purse=known.purse,
                 deadline_s=policies.deadline_s,
                 holdout=holdout,
             ),
@@ -225,14 +223,11 @@ class Gateway:
         self._calls[call] = None
         return call
 
-    def _line_up(self, model: str) -> Sequence[str]:
-        """Give the names of the model's targets in the order in which a call is to try them."""
-        names, weights = self._config.names_of(model), self._config.weights_of(model)
-        order: Sequence[int] = range(len(names))
-        if weights is not None:
-            order = drawn(weights, [_chance() for _ in weights])
-        healths = [self._candidates[name].health for name in names]
-        return [names[position] for position in lined_up(order, healths, now_ns())]
+    def _model(self, name: str) -> Model:
+        names = self._config.names_of(name)
+        routes = [self._routes[each] for each in names]
+        lineup = Lineup(routes, [self._candidates[each] for each in names])
+        return Model(lineup, self._config.weights_of(name), _purse(self._config.hedge))
 
     def _over(self, call: Call) -> None:
         try:
@@ -285,12 +280,10 @@ def _state(known: Candidate, now: int) -> TargetState:
     )
 
 
-def _check_recovery(
-    stream: StreamPolicy | None, model: str, candidates: Sequence[Candidate]
-) -> None:
+def _check_recovery(stream: StreamPolicy | None, model: str, known: Model) -> None:
     """Refuse a call that wants its stream continued where nobody can do so."""
     continues = stream is not None and stream.recovery == "continue"
-    if continues and not any(each.prefill for each in candidates):
+    if continues and not known.can_continue:
         raise ConfigurationError(
             f'stream_policy has recovery = "continue", but no target of {model!r} has prefill'
         )

@@ -50,6 +50,7 @@ class Lessons:
 
     def begun(self, attempt: Attempt) -> None:
         """Pass on that an attempt starts."""
+        self.thresholds.after_ns(attempt.position)  # by what is known before it has taught anything
         self._known(attempt).health.launched(attempt.started_ns)
         self.purse.launched(attempt.started_ns)
 

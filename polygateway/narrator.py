@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .errors import GatewayError
     from .instrument import CallOutcome
     from .reporting import Audience
+    from .route import Route
     from .stats import AttemptStats, CallStats, Seam
 
 _NUMBERS = count(1)
@@ -65,8 +66,8 @@ class Narrator:
         """Whether somebody wants the timelines of attempts."""
         return self._audience.wants_traces
 
-    def call_started(self, at_ns: int, targets: Sequence[str]) -> None:
-        """Tell that the application called, for an answer of one of *targets*."""
+    def call_started(self, at_ns: int, routes: Sequence[Route]) -> None:
+        """Tell that the application called, for an answer of one of the targets of *routes*."""
         if self._audience:
             self._audience.tell(
                 CallStarted(
@@ -74,7 +75,7 @@ class Narrator:
                     at_ns=at_ns,
                     model=self._model,
                     stream=self._stream,
-                    targets=targets,
+                    targets=[route.name for route in routes],
                 )
             )
 

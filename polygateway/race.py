@@ -72,7 +72,7 @@ class Race:
         self._until: Until = until
         order = call.order
         self._planner = Planner(
-            order.candidates,
+            order.lineup.candidates,
             until=until,
             hedge=order.hedge,
             retry=order.retry,

@@ -6,6 +6,7 @@ import socket
 import zlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import attrs
 import pytest
@@ -66,9 +67,10 @@ def bench(*, watched: bool = True) -> Generator[Bench]:
     told: list[Gap | None] = []
     loop = LoopWatch()
     trio.lowlevel.add_instrument(loop)
+    route = open_route("eu", target, Limits(), connect, Contexts())
     attempt = Attempt(
-        open_route("eu", target, Limits(), connect, Contexts()),
-        request,
+        route,
+        partial(route.encode, request),
         Launch(0, "primary"),
         index=0,
         continuation=None,

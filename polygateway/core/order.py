@@ -29,7 +29,7 @@ def drawn(weights: Sequence[float], shares: Sequence[float]) -> list[int]:
     return sorted(range(len(weights)), key=waits.__getitem__)
 
 
-def lined_up(order: Sequence[int], healths: Sequence[Health], now: int) -> list[int]:
+def lined_up(order: Sequence[int], healths: Sequence[Health], now: int) -> Sequence[int]:
     """Put what is healthy before what is not, for a call that begins.
 
     First comes the first that is admitted: healthy, or due for a probe. If none is, the one of
@@ -41,6 +41,8 @@ def lined_up(order: Sequence[int], healths: Sequence[Health], now: int) -> list[
         healths: what is held of each target.
         now: the time.
     """
+    if all(healths[position].standing(now) == "healthy" for position in order):
+        return order
     for position in order:
         healths[position].called()
     ranked = sorted(order, key=lambda position: RANKS[healths[position].standing(now)])

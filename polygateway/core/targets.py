@@ -41,7 +41,7 @@ from .latency import Latency
 from .units import ns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from ..policies import RetryPolicy
     from ..stats import RefusalReason
@@ -114,11 +114,27 @@ class _History:
         return self.verdict is not None and self.verdict.silent
 
 
+class _Histories(dict[int, _History]):
+    """What this call has seen of its targets, each from when it is first asked for.
+
+    Most calls have one attempt, however many targets there are.
+    """
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        super().__init__()
+        self.candidates = candidates
+
+    def __missing__(self, target: int) -> _History:
+        known = self.candidates[target]
+        history = self[target] = _History(known, known.prefill)
+        return history
+
+
 class Targets:
     """The targets of one call, by their position in its line-up."""
 
-    def __init__(self, candidates: Iterable[Candidate], retry: RetryPolicy) -> None:
-        self._histories = [_History(each, each.prefill) for each in candidates]
+    def __init__(self, candidates: Sequence[Candidate], retry: RetryPolicy) -> None:
+        self._histories = _Histories(candidates)
         self._retry = retry
         self._longest = ns(retry.retry_after_max_s)
         self.rescue: Rescue = "restart"
@@ -139,7 +155,7 @@ class Targets:
         """Note that an attempt at *target* failed by itself."""
         history = self._histories[target]
         history.failures += 1
-        history.order = sum(each.failures for each in self._histories)
+        history.order = sum(each.failures for each in self._histories.values())
         history.failed = now
         history.verdict = verdict
         history.was_silent = False
@@ -208,7 +224,8 @@ class Targets:
         ]
 
     def _able(self) -> Iterator[tuple[int, _History]]:
-        for target, history in enumerate(self._histories):
+        for target in range(len(self._histories.candidates)):
+            history = self._histories[target]
             if self._is_able(history):
                 yield target, history
 

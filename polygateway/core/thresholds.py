@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from ..policies import HedgePolicy
     from .latency import Latency
+    from .targets import Candidate
 
 _UNTIL_LEARNED_NS = ns(5.0)
 
@@ -20,29 +21,34 @@ _USUAL_FIRST_NS = ns(1.6)
 
 
 class Thresholds:
-    """The thresholds of one call. Those of first contents are what was known when it began."""
+    """The thresholds of one call. What it has asked for once stays for the whole call."""
 
-    def __init__(self, hedge: HedgePolicy, latencies: Sequence[Latency], now: int) -> None:
+    def __init__(self, hedge: HedgePolicy, candidates: Sequence[Candidate], now: int) -> None:
         """Take what holds at *now*.
 
         Args:
             hedge: the thresholds, or that they are learned.
-            latencies: what the targets usually take, in the order in which the call tries them.
+            candidates: what is known of the targets, in the order in which the call tries them.
             now: the time.
         """
         self._hedge = hedge
-        self._latencies = latencies
+        self._candidates = candidates
         self._now = now
-        self._after = [self._after_ns(latency) for latency in latencies]
+        self._after: dict[int, int] = {}
+
+    def after_ns(self, target: int) -> int:
+        """Give how long an attempt at *target* may take to its first content.
+
+        To be asked for when the first attempt at it starts: what that teaches comes later.
+        """
+        if target not in self._after:
+            self._after[target] = self._after_ns(self._candidates[target].latency)
+        return self._after[target]
 
     def _after_ns(self, latency: Latency) -> int:
         if self._hedge.after_s != "auto":
             return ns(self._hedge.after_s)
         return _or_else(latency.after_ns(self._now), _UNTIL_LEARNED_NS)
-
-    def after_ns(self, target: int) -> int:
-        """Give how long an attempt at *target* may take to its first content."""
-        return self._after[target]
 
     def stall_after_ns(self, target: int, progress_ns: int) -> int:
         """Give how long the content of an attempt at *target* may stop.
@@ -53,9 +59,10 @@ class Thresholds:
         """
         if self._hedge.stall_after_s != "auto":
             return ns(self._hedge.stall_after_s)
-        rival = self._latencies[0 if target or len(self._latencies) == 1 else 1]
-        first = _or_else(rival.median_first_ns(self._now), _USUAL_FIRST_NS)
-        learned = self._latencies[target].stall_after_ns(first + progress_ns, self._now)
+        rival = self._candidates[0 if target or len(self._candidates) == 1 else 1]
+        first = _or_else(rival.latency.median_first_ns(self._now), _USUAL_FIRST_NS)
+        latency = self._candidates[target].latency
+        learned = latency.stall_after_ns(first + progress_ns, self._now)
         return _or_else(learned, _UNTIL_LEARNED_NS)
 
 

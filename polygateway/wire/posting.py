@@ -31,6 +31,8 @@ def check_extra(extra: Mapping[str, JSON], own_fields: Collection[str], place: s
     Raises:
         ConfigurationError: JSON cannot say it, or it sets one of *own_fields*.
     """
+    if not extra:
+        return
     for name in own_fields:
         if name in extra:
             raise ConfigurationError(f"{place} may not set {name!r}, which polygateway decides")

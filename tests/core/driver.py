@@ -81,13 +81,12 @@ class Drive:
         """What is allowed for a stream that was delivered in part."""
 
         self.start = start
-        latencies = [each.latency for each in self.candidates]
         self.planner = Planner(
             self.candidates,
             until=until,
             hedge=self.hedge,
             retry=self.retry,
-            thresholds=Thresholds(self.hedge, latencies, start),
+            thresholds=Thresholds(self.hedge, self.candidates, start),
             purse=self.purse,
             hold_back_ns=hold_back,
             deadline_ns=None if deadline is None else start + deadline,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from polygateway.core.latency import Latency
+from polygateway.core.targets import Candidate
 from polygateway.core.thresholds import Thresholds
 from polygateway.core.units import ns
 from polygateway.policies import HedgePolicy
@@ -24,15 +25,19 @@ def latency_of(first_s: float | None = None, *, count: int = 60, silence_s: floa
     return latency
 
 
+def thresholds_of(policy: HedgePolicy, *latencies: Latency) -> Thresholds:
+    return Thresholds(policy, [Candidate(latency=latency) for latency in latencies], START)
+
+
 def after_s(policy: HedgePolicy, *latencies: Latency) -> list[float]:
-    thresholds = Thresholds(policy, latencies, START)
+    thresholds = thresholds_of(policy, *latencies)
     return [thresholds.after_ns(target) / 1e9 for target in range(len(latencies))]
 
 
 def stall_after_s(
     policy: HedgePolicy, target: int, progress_s: float, *latencies: Latency
 ) -> float:
-    thresholds = Thresholds(policy, latencies, START)
+    thresholds = thresholds_of(policy, *latencies)
     return thresholds.stall_after_ns(target, ns(progress_s)) / 1e9
 
 
@@ -63,7 +68,8 @@ def test_what_is_learned_while_a_call_runs_does_not_change_what_its_first_conten
     None
 ):
     latency = latency_of(1, count=59)
-    thresholds = Thresholds(AUTO, [latency], START)
+    thresholds = thresholds_of(AUTO, latency)
+    assert thresholds.after_ns(0) == ns(5)
     latency.first_content(ns(1), START)
     assert latency.after_ns(START) is not None
     assert thresholds.after_ns(0) == ns(5)
