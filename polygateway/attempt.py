@@ -222,7 +222,7 @@ class Attempt:
             decoder = self.decoder or await self._open()
             data = await self._read_body(until_ns)
             self._stop_if_cancelled()
-            chunks += decoder.feed(data)
+            chunks = decoder.feed(data)
             if self._exchange.ended:
                 chunks += decoder.close()
         except (AttemptError, *NETWORK_ERRORS) as error:
@@ -323,15 +323,16 @@ class Attempt:
 
     def _after_read(self, chunks: list[Chunk], decoder: Decoder) -> Report:
         self._note_content(chunks)
-        if decoder.phase is Phase.ENDED:
+        phase = decoder.phase
+        if phase is Phase.ENDED:
             return self._ended(chunks, self.timeline.arrived_ns)
-        if decoder.phase is Phase.FAILED and decoder.fault is not None:
+        if phase is Phase.FAILED and decoder.fault is not None:
             return self._failed(chunks, self._diagnosis.broken_off(decoder.fault))
         if self._exchange.ended:
             count = self.timeline.chunk_count
             cut = self._diagnosis.truncated(count, "the stream ended", decoder.stray)
             return self._failed(chunks, cut)
-        if decoder.phase is Phase.OPEN:
+        if phase is Phase.OPEN:
             self.timeline.alive(decoder.keepalives)
             self._patience.note_open()
         else:

@@ -119,9 +119,9 @@ class CompletionStream:
 
     async def _read(self) -> None:
         """Wait for what the next read brings: chunks, the end, or an error."""
-        rescue = self._possible_rescue()
-        silent_ns = None if rescue is None else self._race.silent_at_ns(self._attempt)
-        until_ns = min(filter(None, (self._call.deadline_ns, silent_ns)), default=None)
+        until_ns, rescue = self._call.deadline_ns, self._possible_rescue()
+        if rescue is not None and (silent_ns := self._race.silent_at_ns(self._attempt)):
+            until_ns = silent_ns if until_ns is None else min(until_ns, silent_ns)
         try:
             report = await self._attempt.read(until_ns)
         except Interrupted:

@@ -72,6 +72,7 @@ class Exchange:
         self._on_read = on_read
         self._lease: Lease | None = None
         self._coding = ""
+        self._is_plain = True  # nothing has to be inflated
         self._inflater: Inflater | None = None
         self._pieces: Iterator[bytes] | None = None
         """Those of the last read that have not been given; ``None`` if it is used up."""
@@ -79,6 +80,9 @@ class Exchange:
         self._closed = False
         self.deadline_ns: int | None = None
         """When :meth:`read` gives up; ``None`` for never. Set it before each read."""
+
+        self.ended: bool = False
+        """Whether the body's end came and everything before it was given."""
 
         self.sent_ns: int | None = None
         """When the last byte of the request was written; ``None`` before."""
@@ -112,6 +116,7 @@ class Exchange:
             connection = await self._connect(lease, deadlines, fresh=True)
             head = await self._post(connection, post, deadlines)
         self._coding = head.headers.get("content-encoding", "").strip().lower()
+        self._is_plain = self._coding in _PLAIN
         return head
 
     async def _admit(self, deadlines: Deadlines) -> Lease:
@@ -155,11 +160,6 @@ class Exchange:
         if not self._closed:
             self.sent_ns = now_ns()
 
-    @property
-    def ended(self) -> bool:
-        """Whether the body's end came and everything before it was given."""
-        return self._pieces is None and self._connection().body_ended
-
     async def read(self) -> bytes:
         """Wait for the next bytes of the body, at most 16 KiB; may give none.
 
@@ -180,14 +180,17 @@ class Exchange:
         connection = self._connection()
         connection.timed.deadline_ns = self.deadline_ns
         data = await connection.read_body()
-        if self._coding not in _PLAIN:
-            self._inflater = self._inflater or Inflater(self._coding)
-            self._pieces = self._inflater.feed(data, last=connection.body_ended)
-        elif len(data) > AT_ONCE:
-            self._pieces = (data[at : at + AT_ONCE] for at in range(0, len(data), AT_ONCE))
-        else:
+        if self._is_plain and len(data) <= AT_ONCE:
+            self.ended = connection.body_ended
             return data
+        self._pieces = self._in_pieces(data, last=connection.body_ended)
         return self._next_piece(self._pieces)
+
+    def _in_pieces(self, data: bytes, *, last: bool) -> Iterator[bytes]:
+        if self._is_plain:
+            return (data[at : at + AT_ONCE] for at in range(0, len(data), AT_ONCE))
+        self._inflater = self._inflater or Inflater(self._coding)
+        return self._inflater.feed(data, last=last)
 
     def _next_piece(self, pieces: Iterator[bytes]) -> bytes:
         if self.deadline_ns is not None and now_ns() >= self.deadline_ns:
@@ -195,6 +198,7 @@ class Exchange:
         piece = next(pieces, None)
         if piece is None:
             self._pieces = None
+            self.ended = self._connection().body_ended
         return piece or b""
 
     async def finish(self) -> None:

@@ -27,19 +27,17 @@ class LoopWatch(trio.abc.Instrument):
     """
 
     def __init__(self) -> None:
-        # As the clock gives them, and from the clock itself: a stamp is taken at every turn of the
-        # loop, and used at few.
         self._now = trio.lowlevel.current_clock().current_time
-        self._polled = self._polls = self._polled_before = self._now()
+        self._polled = self._polls = self._polled_before = ns(self._now())
 
     def before_io_wait(self, timeout: float) -> None:
         """Stamp the beginning of a poll."""
         self._polled_before = self._polled
-        self._polls = self._now()
+        self._polls = ns(self._now())
 
     def after_io_wait(self, timeout: float) -> None:
         """Stamp the end of a poll."""
-        self._polled = self._now()
+        self._polled = ns(self._now())
 
     def late_ns(self, asked_ns: int, arrived_ns: int) -> int:
         """Tell how late a read was that has brought bytes; to be asked in its task, at once.
@@ -48,6 +46,7 @@ class LoopWatch(trio.abc.Instrument):
             asked_ns: when it was begun.
             arrived_ns: when it returned: now.
         """
-        busy_before = ns(self._polls) - max(ns(self._polled_before), asked_ns)
-        busy_since = arrived_ns - max(ns(self._polled), asked_ns)
-        return max(busy_before, 0) + busy_since
+        if asked_ns >= self._polled:
+            return arrived_ns - asked_ns
+        busy_before = self._polls - max(self._polled_before, asked_ns)
+        return max(busy_before, 0) + arrived_ns - self._polled
