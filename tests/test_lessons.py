@@ -95,6 +95,7 @@ def taught(
         ) as (gw, _):
             for name, known in gw._candidates.items():
                 gw._candidates[name] = attrs.evolve(known, latency=notebooks[name])
+            gw._models = {name: gw._model(name) for name in gw._models}
             with suppress(GatewayError):
                 await use(gw)
 

@@ -75,6 +75,7 @@ def listen(gw: Gateway) -> list[Told]:
     for name, known in gw._candidates.items():
         health = HeardHealth(name, told, known.health.rest)
         gw._candidates[name] = attrs.evolve(known, health=health)
+    gw._models = {name: gw._model(name) for name in gw._models}
     return told
 
 
