@@ -12,6 +12,7 @@ import math
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from functools import lru_cache
 from typing import TypeGuard, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -65,6 +66,7 @@ def _step(name: str | int) -> str:
     return f".{name if _BARE.fullmatch(name) else repr(name)}"
 
 
+@lru_cache(maxsize=1000)  # asked of every header of every request
 def sounds_like_key(name: str) -> bool:
     """Tell whether a setting of that name would hold a key."""
     return bool(_KEY_LIKE.search(name))

@@ -39,6 +39,9 @@ class Route:
     dialect: Dialect
     key: Secret | None
     connections: Connections
+    _base_path: str
+    _headers: Mapping[str, str]
+    """Those of every request, which the target's and the request's own go over."""
 
     @property
     def account(self) -> object:
@@ -58,14 +61,12 @@ class Route:
     def post(self, wire: WireRequest) -> Post:
         """Put a request into the bytes that this target takes."""
         headers = {
-            "host": self._host(),
-            "accept-encoding": "identity",
-            "user-agent": f"polygateway/{__version__}",
+            **self._headers,
             **{name: _guarded(name, value) for name, value in wire.headers.items()},
             "content-length": str(len(wire.body)),
         }
         return Post(
-            path=(_base_path(self.target) + wire.path).encode("ascii"),
+            path=(self._base_path + wire.path).encode("ascii"),
             headers=[(name.encode("ascii"), value) for name, value in headers.items()],
             body=wire.body,
         )
@@ -81,10 +82,6 @@ class Route:
             if isinstance(secret, Secret):
                 text = secret.scrub(text)
         return text
-
-    def _host(self) -> str:
-        where = self.connections.endpoint
-        return where.authority.removesuffix(f":{_DEFAULT_PORTS[where.scheme]}")
 
 
 def open_route(
@@ -108,16 +105,20 @@ def open_route(
     check_extra(target.extra, dialect.own_fields, f"targets.{name}.extra")
     if isinstance(target.prefill, Mapping):
         check_extra(target.prefill, dialect.own_fields, f"targets.{name}.prefill")
+    where = _endpoint(name, target, contexts, replaced=connect is not None)
+    headers = {
+        "host": where.authority.removesuffix(f":{_DEFAULT_PORTS[where.scheme]}"),
+        "accept-encoding": "identity",
+        "user-agent": f"polygateway/{__version__}",
+    }
     return Route(
         name=name,
         target=target,
         dialect=dialect,
         key=resolve_key(name, target),
-        connections=Connections(
-            _endpoint(name, target, contexts, replaced=connect is not None),
-            limits,
-            connect or connect_tcp,
-        ),
+        connections=Connections(where, limits, connect or connect_tcp),
+        base_path=_base_path(target),
+        headers=headers,
     )
 
 

@@ -130,11 +130,15 @@ class Connections:
             self._keep(connection)
 
     def _keep(self, connection: HTTPConnection) -> None:
-        until = min(now_ns() + self._idle_ns, connection.opened_ns + self._lifetime_ns)
-        self._idle.append(_Idle(connection, until))
+        now = now_ns()
+        until = min(now + self._idle_ns, connection.opened_ns + self._lifetime_ns)
+        if until <= now:
+            connection.close()
+            return
         # The last one used comes first, so those at the other end would never be looked at.
         while self._idle and not self._idle[0].is_usable():
             self._idle.popleft().connection.close()
+        self._idle.append(_Idle(connection, until))
 
     def close(self) -> None:
         """Close every connection, those in use too: whoever reads from one learns of it."""

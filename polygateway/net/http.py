@@ -110,6 +110,7 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         self._is_crowded = False  # whether the last read brought more than was taken of it
         self._is_used_up = False  # whether nothing is left of it
         self._read_size = 0  # bytes in it
+        self._url = _url(origin, b"/")  # of the latest request
         self._body = b""  # of the current request, until it is sent
         self._headers: Sequence[tuple[bytes, bytes]] = ()  # of the current response
 
@@ -127,21 +128,20 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         self.exchanges += 1
         self.body_ended = False
         self.timed.received = 0
-        url = httpcore.URL(
-            scheme=self._origin.scheme,
-            host=self._origin.host,
-            port=self._origin.port,
-            target=path,
-        )
         marks, sent = marked(headers)
         self.timed.secrets = marks
         self._body = body
-        request = httpcore.Request("POST", url, headers=sent)
+        request = httpcore.Request("POST", self._url_of(path), headers=sent)
         try:
             response = await self.handle_async_request(request)
         except _ERRORS as error:
             raise self._own(error) from error
         return ResponseHead(response.status, _joined(self._headers, marks.values()))
+
+    def _url_of(self, path: bytes) -> httpcore.URL:
+        if path != self._url.target:
+            self._url = _url(self._origin, path)
+        return self._url
 
     async def read_body(self) -> bytes:
         """Give the body bytes that the next read of the socket brings.
@@ -272,6 +272,10 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
     def close(self) -> None:
         """Close the connection at once. Closing again does nothing."""
         self.timed.close()
+
+
+def _url(origin: httpcore.Origin, path: bytes) -> httpcore.URL:
+    return httpcore.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=path)
 
 
 def _joined(headers: Sequence[tuple[bytes, bytes]], secrets: Collection[Secret]) -> dict[str, str]:

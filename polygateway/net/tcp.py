@@ -26,7 +26,7 @@ class TCPStream(trio.abc.Stream):
     """A stream over a connected socket. One task at a time may read, and one may write."""
 
     def __init__(self, connected: socket.socket) -> None:
-        connected.setblocking(False)  # noqa: FBT003 - the standard library has no keyword for it
+        self._trios = trio.socket.from_stdlib_socket(connected)  # which waits for nothing now
         self.connected: socket.socket = connected
         """The socket. Nobody else may read from it, write to it or close it."""
 
@@ -68,8 +68,7 @@ class TCPStream(trio.abc.Stream):
     def is_readable(self) -> bool:
         """Tell whether bytes wait, or the end. Of what was closed on our side nobody knows."""
         # Not by peeking: that takes away the error of a connection that broke.
-        is_open = self.connected.fileno() >= 0
-        return is_open and trio.socket.from_stdlib_socket(self.connected).is_readable()
+        return self.connected.fileno() >= 0 and self._trios.is_readable()
 
     def close(self) -> None:
         """Close it at once; whoever waits for it learns of that. Closing again does nothing."""

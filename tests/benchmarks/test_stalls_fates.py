@@ -163,7 +163,7 @@ def test_an_attempt_that_goes_on_meets_its_silence_in_what_is_left() -> None:
 
 
 def test_the_usual_case_is_that_of_the_simulation() -> None:
-    shared = {field.name for field in attrs.fields(Workload)} - {
+    figures = {field.name for field in attrs.fields(Workload)} - {
         "calls_per_s",
         "slowness",
         "outage",
@@ -171,8 +171,8 @@ def test_the_usual_case_is_that_of_the_simulation() -> None:
     usual = SCENARIOS["usual"]
 
     assert isinstance(usual, Usual)
-    assert {name: getattr(usual, name) for name in shared} == {
-        name: getattr(Workload(), name) for name in shared
+    assert {name: getattr(usual, name) for name in figures} == {
+        name: getattr(Workload(), name) for name in figures
     }
 
 
