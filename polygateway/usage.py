@@ -30,10 +30,9 @@ class Usage:
     @property
     def is_known(self) -> bool:
         """Whether the wire gave any count."""
-        counts = (
-            self.input_tokens,
-            self.output_tokens,
-            self.reasoning_tokens,
-            self.cached_input_tokens,
+        return not (
+            self.input_tokens is None
+            and self.output_tokens is None
+            and self.reasoning_tokens is None
+            and self.cached_input_tokens is None
         )
-        return any(count is not None for count in counts)

@@ -27,17 +27,19 @@ class LoopWatch(trio.abc.Instrument):
     """
 
     def __init__(self) -> None:
+        # As the clock gives them, and from the clock itself: two stamps are taken at every turn of
+        # the loop, and used at few.
         self._now = trio.lowlevel.current_clock().current_time
-        self._polled = self._polls = self._polled_before = ns(self._now())
+        self._polled = self._polls = self._polled_before = self._now()
 
     def before_io_wait(self, timeout: float) -> None:
         """Stamp the beginning of a poll."""
         self._polled_before = self._polled
-        self._polls = ns(self._now())
+        self._polls = self._now()
 
     def after_io_wait(self, timeout: float) -> None:
         """Stamp the end of a poll."""
-        self._polled = ns(self._now())
+        self._polled = self._now()
 
     def late_ns(self, asked_ns: int, arrived_ns: int) -> int:
         """Tell how late a read was that has brought bytes; to be asked in its task, at once.
@@ -46,7 +48,8 @@ class LoopWatch(trio.abc.Instrument):
             asked_ns: when it was begun.
             arrived_ns: when it returned: now.
         """
-        if asked_ns >= self._polled:
+        polled = ns(self._polled)
+        if asked_ns >= polled:
             return arrived_ns - asked_ns
-        busy_before = self._polls - max(self._polled_before, asked_ns)
-        return max(busy_before, 0) + arrived_ns - self._polled
+        busy_before = ns(self._polls) - max(ns(self._polled_before), asked_ns)
+        return max(busy_before, 0) + arrived_ns - polled

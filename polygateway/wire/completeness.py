@@ -65,3 +65,17 @@ COMPLETENESS: Mapping[str, Completeness] = {
     "ollama": _SAID,  # none; "done": true
 }
 """By the dialect's name."""
+
+# Decoders ask at each event, and sets of flags are slow to make.
+_VERDICTS: Mapping[str, Mapping[tuple[bool, bool, bool], Verdict]] = {
+    dialect: {
+        (_CONTENT in seen, _FINISH in seen, _END in seen): verdict
+        for seen, verdict in table.items()
+    }
+    for dialect, table in COMPLETENESS.items()
+}
+
+
+def verdict_on(dialect: str, *, content: bool, finish: bool, end: bool) -> Verdict:
+    """Give what an answer is, on the wire of *dialect*, of which these facts have been seen."""
+    return _VERDICTS[dialect][content, finish, end]

@@ -14,7 +14,7 @@ import attrs
 from ..errors import ProtocolViolation
 from .answer import Answer
 from .body import Body
-from .completeness import COMPLETENESS, Fact, Verdict
+from .completeness import Verdict, verdict_on
 from .dialect import Fault, Phase
 from .faults import error_in, reported
 from .halves import Halves
@@ -37,7 +37,7 @@ class EventDecoder(abc.ABC):
     """Decodes one reply; see :class:`polygateway.wire.dialect.Decoder`."""
 
     dialect: ClassVar[str]
-    """Its name: what :data:`COMPLETENESS` has its table by."""
+    """Its name: what :data:`~polygateway.wire.completeness.COMPLETENESS` has its table by."""
 
     streams_json: ClassVar[bool] = False
     """Whether the wire streams bare JSON."""
@@ -59,7 +59,6 @@ class EventDecoder(abc.ABC):
         self.fault: Fault | None = None
         self.content_events: int = 0
         self._empty_events = 0
-        self._completeness = COMPLETENESS[self.dialect]
         self._halves = Halves()
         self._body = Body(content_type, limits, streams_json=self.streams_json)
         self._has_content = False  # the event that is being taken
@@ -127,14 +126,12 @@ class EventDecoder(abc.ABC):
         return self.answer.raw_finish_reason is not None
 
     def _verdict(self) -> Verdict:
-        seen = Fact(0)
-        if self.content_events:
-            seen |= Fact.CONTENT
-        if self.is_finished:
-            seen |= Fact.FINISH
-        if self._has_ended:
-            seen |= Fact.END
-        return self._completeness[seen]
+        return verdict_on(
+            self.dialect,
+            content=self.content_events > 0,
+            finish=self.is_finished,
+            end=self._has_ended,
+        )
 
     def _conclude(self, tail: Event | None) -> None:
         """Judge what there is at the transport's end."""

@@ -71,7 +71,7 @@ def post_json(
     sent: dict[str, str | Secret] = {"content-type": "application/json", "accept": accept}
     for name, value in (*headers.items(), *target.headers.items(), *request.headers.items()):
         sent[name.lower()] = value
-    for extra in (target.extra, _prefill(request, target), request.extra):
+    for extra in filter(None, (target.extra, _prefill(request, target), request.extra)):
         body = _merged(body, extra)
     return WireRequest(path=path, headers=sent, body=to_json(body), left_out=left_out)
 
