@@ -40,6 +40,14 @@ _TCP_OPTIONS = {
     "TCP_KEEPCNT": _PROBES,
     "TCP_USER_TIMEOUT": _UNHEARD_MS,
 }
+_OPTIONS = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), value)
+        for name, value in _TCP_OPTIONS.items()
+        if hasattr(socket, name)
+    ),
+]
 
 
 @attrs.frozen
@@ -97,23 +105,17 @@ async def connect_tcp(host: str, port: int, tls: ssl.SSLContext | None) -> trio.
         OSError: no address of *host* could be reached.
         trio.BrokenResourceError: the TLS handshake failed.
     """
-    connected = await trio.open_tcp_stream(host, port)
-    with _closed_on_failure(connected):
-        _probe(connected)
-    tcp = TCPStream.taken_from(connected)
+    tcp = TCPStream.taken_from(await trio.open_tcp_stream(host, port))
     with _closed_on_failure(tcp):
+        _probe(tcp)
         return tcp if tls is None else await _over_tls(tcp, host, tls)
 
 
-def _probe(tcp: trio.SocketStream) -> None:
+def _probe(tcp: TCPStream) -> None:
     """Have the operating system notice a peer that is gone, and keep the flow known on its way."""
-    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
-    for name, value in _TCP_OPTIONS.items():
-        if hasattr(socket, name):
-            options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
-    for option in options:
+    for option in _OPTIONS:
         with suppress(OSError):  # as trio does: some kernels know an option and refuse it
-            tcp.setsockopt(*option)
+            tcp.connected.setsockopt(*option)
 
 
 async def _over_tls(

@@ -87,17 +87,19 @@ async def test_a_peer_that_is_gone_is_noticed_by_the_operating_system(
 async def test_a_system_that_knows_no_such_options_connects_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(*_: object) -> None:
+    refused: list[tuple[object, ...]] = []
+
+    def refuse(_: socket.socket, *option: object) -> None:
+        refused.append(option)
         raise OSError(errno.ENOPROTOOPT, "Protocol not available")
 
-    monkeypatch.setattr(trio.SocketStream, "setsockopt", refuse)
-    for name in ("TCP_KEEPIDLE", "TCP_USER_TIMEOUT"):
-        monkeypatch.delattr(socket, name, raising=False)
     async with listening(answering) as port:
+        monkeypatch.setattr(socket.socket, "setsockopt", refuse, raising=False)
         endpoint = Endpoint("http", HOST, port, None)
         connections = Connections(endpoint, with_slots(1), connect_tcp)
         assert await whole(connections) == b"ok"
         connections.close()
+    assert (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1) in refused
 
 
 @pytest.fixture
