@@ -25,6 +25,7 @@ import trio
 from ..wire.malformed import excerpt
 from .clock import now_ns
 from .marks import marked
+from .parser import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -92,6 +93,9 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
 
     def __init__(self, origin: httpcore.Origin, stream: TimedStream) -> None:
         super().__init__(origin, stream)
+        self._h11_state = Parser(
+            our_role=h11.CLIENT, max_incomplete_event_size=self.MAX_INCOMPLETE_EVENT_SIZE
+        )
         self._state_lock = cast("AsyncLock", _NoLock())  # two turns of the loop for each exchange
         self.timed = stream
         self.opened_ns: int = now_ns()
