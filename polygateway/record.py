@@ -39,9 +39,9 @@ def attempt_record(
         kept: whether its content is part of what the caller got, so that it was not in vain.
     """
     failure = attempt.failure if outcome == "failed" else None
-    head = attempt.head
+    head, end = attempt.head, ending(attempt)
     return AttemptStats(
-        **attrs.asdict(figures(attempt.timeline.tally, ending(attempt)), recurse=False),
+        **attrs.asdict(figures(attempt.timeline.tally, end), recurse=False),
         index=attempt.index,
         target=attempt.route.name,
         kind=attempt.kind,
@@ -51,7 +51,7 @@ def attempt_record(
         sent_ms=_since(attempt.sent_ns, attempt.started_ns),
         headers_ms=_since(attempt.headers_ns, attempt.started_ns),
         outcome=outcome,
-        end_kind=end_kind(attempt),
+        end_kind=end.end_kind,
         cancel_reason=attempt.cancel_reason,
         cancel_to_closed_ms=_since(attempt.cancel_to_closed_ns, 0),
         status=None if head is None else head.status,
@@ -59,7 +59,7 @@ def attempt_record(
         error=None if failure is None else f"{type(failure).__name__}: {failure}",
         error_kind=None if failure is None else failure.kind,
         characters=attempt.timeline.tally.characters,
-        usage=attempt.usage,
+        usage=end.usage,
         wasted=None if outcome is None or kept else _waste(attempt, winner),
     )
 

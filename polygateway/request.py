@@ -86,12 +86,17 @@ class CallPolicies:
     )
 
 
+_NO_POLICIES = CallPolicies()
+
+
 def build_request(prompt: Prompt, options: CallOptions) -> tuple[ChatRequest, CallPolicies]:
     """Check what the application said, and sort it by whom it concerns.
 
     Raises:
         ConfigurationError: something cannot be meant; the text says what and where.
     """
+    if not options:
+        return ChatRequest(messages=_conversation(prompt)), _NO_POLICIES
     for name in options.keys() - CallOptions.__annotations__.keys():
         raise ConfigurationError(_unknown(name))
     stop = options.get("stop")

@@ -115,6 +115,7 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         self._is_used_up = False  # whether nothing is left of it
         self._read_size = 0  # bytes in it
         self._url = _url(origin, b"/")  # of the latest request
+        self._sent_headers: Sequence[tuple[bytes, bytes]] = ()  # of the current request
         self._body = b""  # of the current request, until it is sent
         self._headers: Sequence[tuple[bytes, bytes]] = ()  # of the current response
 
@@ -134,8 +135,8 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         self.timed.received = 0
         marks, sent = marked(headers)
         self.timed.secrets = marks
-        self._body = body
-        request = httpcore.Request("POST", self._url_of(path), headers=sent)
+        self._sent_headers, self._body = sent, body
+        request = httpcore.Request("POST", self._url_of(path))
         try:
             response = await self.handle_async_request(request)
         except _ERRORS as error:
@@ -201,7 +202,7 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         body, self._body = self._body, b""
         send = self._h11_state.send
         head = h11.Request(
-            method=request.method, target=request.url.target, headers=request.headers
+            method=request.method, target=request.url.target, headers=[*self._sent_headers]
         )
         events = (head, h11.Data(data=body), h11.EndOfMessage())
         try:

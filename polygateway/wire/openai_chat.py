@@ -199,7 +199,7 @@ class ChatDecoder(EventDecoder):
         groq = as_object(value.get("x_groq"))
         self._count_tokens(groq.get("usage"))
         self._count_tokens(value.get("usage"))
-        if error := error_in(groq):
+        if groq and (error := error_in(groq)):
             self.report(error, as_json(value))
         self._goes_on = self._has_deltas and self._is_plain()
 
@@ -231,8 +231,8 @@ class ChatDecoder(EventDecoder):
         return {} if self._has_deltas else as_object(choice.get("message"))
 
     def _take_delta(self, index: int, delta: Mapping[str, JSON], chunks: list[Chunk]) -> None:
-        texts = texts_in(delta, after_thought=self._in_thought and index == 0)
-        calls = calls_in(delta)
+        texts = texts_in(delta, after_thought=self._in_thought and index == 0) if delta else ()
+        calls = calls_in(delta) if delta else ()
         begins = index not in self._choices
         if begins or texts or any(piece.is_content for piece in calls):
             self._choices.mark(index, finished=False)
