@@ -140,8 +140,7 @@ class _Call:
         healths = [each.health for each in simulation.candidates]
         self._order = lined_up(range(len(healths)), healths, now)
         self._candidates = [simulation.candidates[target] for target in self._order]
-        latencies = [each.latency for each in self._candidates]
-        self._thresholds = Thresholds(setting.hedge, latencies, now)
+        self._thresholds = Thresholds(setting.hedge, self._candidates, now)
         self._planner = Planner(
             self._candidates,
             until=setting.until,
