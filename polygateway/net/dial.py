@@ -42,6 +42,7 @@ _TCP_OPTIONS = {
 }
 _OPTIONS = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     *(
         (socket.IPPROTO_TCP, getattr(socket, name), value)
         for name, value in _TCP_OPTIONS.items()
@@ -97,7 +98,7 @@ async def dial(where: Endpoint, connect: Connect) -> trio.abc.Stream:
 async def connect_tcp(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Stream:
     """Open a TCP connection, with TLS if *tls* is given.
 
-    Of the host's addresses the one that answers first is taken (RFC 8305, "happy eyeballs").
+    Of a name's addresses the one that answers first is taken (RFC 8305, "happy eyeballs").
 
     If cancelled, nothing stays open.
 
@@ -105,17 +106,37 @@ async def connect_tcp(host: str, port: int, tls: ssl.SSLContext | None) -> trio.
         OSError: no address of *host* could be reached.
         trio.BrokenResourceError: the TLS handshake failed.
     """
-    tcp = TCPStream.taken_from(await trio.open_tcp_stream(host, port))
+    tcp = await _connected(host, port)
     with _closed_on_failure(tcp):
         _probe(tcp)
         return tcp if tls is None else await _over_tls(tcp, host, tls)
+
+
+async def _connected(host: str, port: int) -> TCPStream:
+    family = _family_of(host)
+    if family is None:
+        return TCPStream.taken_from(await trio.open_tcp_stream(host, port))
+    # An address has no others to be raced with, which is most of what opening costs.
+    tcp = TCPStream(socket.socket(family))
+    with _closed_on_failure(tcp):
+        await tcp.connect(host, port)
+    return tcp
+
+
+def _family_of(host: str) -> socket.AddressFamily | None:
+    """Give the family of the address that *host* is; ``None`` for a name."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with suppress(OSError):
+            socket.inet_pton(family, host)
+            return family
+    return None
 
 
 def _probe(tcp: TCPStream) -> None:
     """Have the operating system notice a peer that is gone, and keep the flow known on its way."""
     for option in _OPTIONS:
         with suppress(OSError):  # as trio does: some kernels know an option and refuse it
-            tcp.connected.setsockopt(*option)
+            tcp.connection.setsockopt(*option)
 
 
 async def _over_tls(

@@ -23,11 +23,11 @@ _CLOSED = {errno.EBADF, errno.ENOTSOCK}
 
 
 class TCPStream(trio.abc.Stream):
-    """A stream over a connected socket. One task at a time may read, and one may write."""
+    """A stream over a socket. One task at a time may read, and one may write."""
 
-    def __init__(self, connected: socket.socket) -> None:
-        self._trios = trio.socket.from_stdlib_socket(connected)  # which waits for nothing now
-        self.connected: socket.socket = connected
+    def __init__(self, connection: socket.socket) -> None:
+        self._trios = trio.socket.from_stdlib_socket(connection)  # which waits for nothing now
+        self.connection: socket.socket = connection
         """The socket. Nobody else may read from it, write to it or close it."""
 
     @classmethod
@@ -45,7 +45,7 @@ class TCPStream(trio.abc.Stream):
             trio.ClosedResourceError: it was closed on our side.
         """
         try:
-            return self.connected.recv(max_bytes)
+            return self.connection.recv(max_bytes)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -59,7 +59,7 @@ class TCPStream(trio.abc.Stream):
             trio.ClosedResourceError: it was closed on our side.
         """
         try:
-            return self.connected.send(data)
+            return self.connection.send(data)
         except BlockingIOError:
             return 0
         except OSError as error:
@@ -68,20 +68,28 @@ class TCPStream(trio.abc.Stream):
     def is_readable(self) -> bool:
         """Tell whether bytes wait, or the end. Of what was closed on our side nobody knows."""
         # Not by peeking: that takes away the error of a connection that broke.
-        return self.connected.fileno() >= 0 and self._trios.is_readable()
+        return self.connection.fileno() >= 0 and self._trios.is_readable()
 
     def close(self) -> None:
         """Close it at once; whoever waits for it learns of that. Closing again does nothing."""
-        if self.connected.fileno() >= 0:
-            trio.lowlevel.notify_closing(self.connected)
-        self.connected.close()
+        if self.connection.fileno() >= 0:
+            trio.lowlevel.notify_closing(self.connection)
+        self.connection.close()
 
     # ---- waiting --------------------------------------------------------------------------------
+
+    async def connect(self, address: str, port: int) -> None:
+        """Connect to an address, which is no name. If cancelled, the connection is closed.
+
+        Raises:
+            OSError: that is not possible; the text says why.
+        """
+        await self._trios.connect((address, port))
 
     async def receive_later(self, max_bytes: int) -> bytes:
         """Wait for what will come when nothing has; the rest is as for :meth:`receive_some`."""
         while True:
-            await trio.lowlevel.wait_readable(self.connected)
+            await trio.lowlevel.wait_readable(self.connection)
             if (data := self.receive_nowait(max_bytes)) is not None:
                 return data
 
@@ -110,13 +118,13 @@ class TCPStream(trio.abc.Stream):
         await trio.lowlevel.checkpoint()
         rest = memoryview(data)
         while rest := rest[self.send_nowait(rest) :]:
-            await trio.lowlevel.wait_writable(self.connected)
+            await trio.lowlevel.wait_writable(self.connection)
 
     async def wait_send_all_might_not_block(self) -> None:
         """Wait until there is room for something."""
-        if self.connected.fileno() < 0:
+        if self.connection.fileno() < 0:
             raise trio.ClosedResourceError("this connection was closed")
-        await trio.lowlevel.wait_writable(self.connected)
+        await trio.lowlevel.wait_writable(self.connection)
 
     async def aclose(self) -> None:
         """Close it at once."""

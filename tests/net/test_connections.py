@@ -439,7 +439,7 @@ async def test_an_idle_connection_that_has_something_to_say_is_closed_before_use
             await server.aclose()
     lease = await connections.admit(far)
     assert await lease.connect(far) is kept[0]
-    assert [client.connected.fileno() < 0 for client, _ in ends] == [False, True, True]
+    assert [client.connection.fileno() < 0 for client, _ in ends] == [False, True, True]
     assert connections.open == 1
     connections.close()
     for _, server in ends:

@@ -80,7 +80,7 @@ async def test_a_peer_that_is_gone_is_noticed_by_the_operating_system(
         stream = await connect_tcp(HOST, port, None)
         async with stream:
             assert isinstance(stream, TCPStream)
-            held = stream.connected.getsockopt(getattr(socket, level), getattr(socket, option))
+            held = stream.connection.getsockopt(getattr(socket, level), getattr(socket, option))
             assert bool(held) if value == 1 else held == value
 
 
@@ -117,6 +117,32 @@ def deaf_port() -> Generator[int]:
             client.connect_ex((HOST, port))
             _, answered, _ = select.select([], [client], [], 0.1)
         yield port
+
+
+async def test_an_address_is_connected_to_directly_and_a_refusal_is_told() -> None:
+    async with listening(answering) as port:
+        stream = await connect_tcp(HOST, port, None)
+        await stream.aclose()
+    with pytest.raises(OSError, match="refused"):
+        await connect_tcp(HOST, port, None)
+    with pytest.raises(ConnectionLost, match="refused"):
+        await dial(Endpoint("http", HOST, port, None), connect_tcp)
+
+
+async def test_an_address_of_the_newer_family_is_one_too() -> None:
+    try:
+        listeners = await trio.open_tcp_listeners(0, host="::1")
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    async with listeners[0]:
+        stream = await connect_tcp("::1", listeners[0].socket.getsockname()[1], None)
+        await stream.aclose()
+
+
+async def test_a_connection_that_is_given_up_leaves_nothing_open(deaf_port: int) -> None:
+    with trio.move_on_after(0.05) as scope:
+        await connect_tcp(HOST, deaf_port, None)
+    assert scope.cancelled_caught
 
 
 async def test_an_address_that_never_answers_does_not_cost_the_connect_timeout(

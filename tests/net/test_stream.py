@@ -483,7 +483,7 @@ async def test_a_socket_is_closed_at_once() -> None:
     client, server = sockets()
     timed = TimedStream(client)
     timed.close()
-    assert client.connected.fileno() == -1
+    assert client.connection.fileno() == -1
     timed.close()
     assert await server.receive_some() == b""
     await server.aclose()
@@ -494,7 +494,7 @@ async def test_under_tls_the_socket_is_closed_without_a_goodbye() -> None:
     timed = TimedStream(client)
     timed.close()
     timed.close()
-    assert client.transport_stream.connected.fileno() == -1
+    assert client.transport_stream.connection.fileno() == -1
     with pytest.raises(trio.ClosedResourceError):
         await timed.read(100)
     assert await server.receive_some() == b""
@@ -505,7 +505,7 @@ async def test_of_two_streams_stapled_together_both_are_closed() -> None:
     (sending, at_peer), (receiving, from_peer) = sockets(), sockets()
     timed = TimedStream(trio.StapledStream(sending, receiving))
     timed.close()
-    assert sending.connected.fileno() == receiving.connected.fileno() == -1
+    assert sending.connection.fileno() == receiving.connection.fileno() == -1
     await at_peer.aclose()
     await from_peer.aclose()
 
