@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "uv|virtualenv"
@@ -125,10 +126,23 @@ def oldest(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def benchmarks(session: nox.Session) -> None:
-    """Every benchmark, one after the other. Arguments go to each."""
-    install(session, "benchmarks")
-    for script in sorted(Path("benchmarks").glob("bench_*.py")):
-        session.run("python", str(script), *session.posargs)
+    """What a call, a chunk and a stall cost, beside others: some minutes.
+
+    ``nox -s benchmarks -- --full --report`` measures everything, which takes hours, and writes
+    docs/explanation/performance.md anew.
+    """
+    install(session, "peers")
+    commands = [["-m", f"benchmarks.{name}", *session.posargs] for name in ("speed", "stalls")]
+    if "--full" in session.posargs:
+        commands += [[str(script)] for script in sorted(Path("benchmarks").glob("bench_*.py"))]
+    missed: list[str] = []
+    for command in commands:
+        try:
+            session.run("python", *command)
+        except CommandFailed:
+            missed.append(" ".join(command))
+    if missed:
+        session.error(f"not all is as it should be: {', '.join(missed)}")
 
 
 @nox.session(default=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -175,6 +176,12 @@ def test_a_thousand_streams_may_take_what_the_larger_bound_allows(
     found = made(*(Sample(cell, 0, {"wall_s": wall}) for cell, wall in cells.items()))
     (judged,) = judge(found)
     assert judged.is_met is met
+
+
+def test_a_goal_is_missed_if_measuring_failed_and_left_out_if_nobody_measured() -> None:
+    failed = Sample(Cell("imports", plan.OPEN), 0, {}, "ImportError: no such name")
+    assert [each.value for each in judge(made(failed))] == [math.inf, math.inf]
+    assert judge(made()) == []
 
 
 def test_the_memory_of_an_import_is_judged_in_mebibytes() -> None:

@@ -113,10 +113,14 @@ def test_a_client_that_leaves_a_silent_answer_leaves_the_provider_well(
 
 
 def test_what_is_not_known_is_refused_by_name(connection: HTTPConnection) -> None:
-    ask(connection, "gpt-4o")
-    response = connection.getresponse()
-    assert response.status == 400
-    assert b"the provider knows no step 'gpt-4o'" in response.read()
+    for model, path, said in (
+        ("gpt-4o", OpenAIWire.path, b"the provider knows no step 'gpt-4o'"),
+        ("burst-1", "/v1/embeddings", b"the provider speaks no wire at /v1/embeddings"),
+    ):
+        ask(connection, model, path=path)
+        response = connection.getresponse()
+        assert response.status == 400
+        assert said in response.read()
 
 
 def test_requests_are_counted_by_model(upstream: Upstream, connection: HTTPConnection) -> None:

@@ -1,0 +1,1 @@
+"""Clients made of what else is used for this. What they import is installed for benchmarks only."""
