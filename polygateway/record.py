@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
-
 from .core.figures import Ending, figures
 from .core.recording import Recording
 from .core.waste import Cost, wasted
@@ -41,7 +39,7 @@ def attempt_record(
     failure = attempt.failure if outcome == "failed" else None
     head, end = attempt.head, ending(attempt)
     return AttemptStats(
-        **attrs.asdict(figures(attempt.timeline.tally, end), recurse=False),
+        **figures(attempt.timeline.tally, end),
         index=attempt.index,
         target=attempt.route.name,
         kind=attempt.kind,
@@ -91,7 +89,7 @@ def call_record(
     seen = figures(front.timeline.tally, ending(front), since_ns=called_ns, until_ns=until)
     hedges = [attempt for attempt in attempts if attempt.kind == "hedge"]
     return CallStats(
-        **attrs.asdict(seen, recurse=False),
+        **seen,
         attempts=attempts,
         front=front.index,
         hedge_reason=hedges[0].reason if hedges else None,

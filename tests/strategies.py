@@ -12,7 +12,7 @@ from polygateway import Chunk
 from polygateway.core.figures import Ending, figures, figures_of
 from polygateway.core.timeline import Timeline
 from polygateway.messages import ToolCallDelta
-from polygateway.stats import EndKind
+from polygateway.stats import EndKind, StreamFigures
 from polygateway.trace import Arrival, Piece, ReplyForm, Trace
 from polygateway.usage import Usage
 from tests.oracle import Observation, Read
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-    from polygateway.stats import ContentKind, StreamFigures
+    from polygateway.stats import ContentKind
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -166,7 +166,7 @@ class Follower:
             form=seen.form,
             usage=seen.usage,
         )
-        return figures(timeline.tally, ending, since_ns=since, until_ns=until)
+        return StreamFigures(**figures(timeline.tally, ending, since_ns=since, until_ns=until))
 
 
 def followed(seen: Observation, *, keeps: bool = False) -> Follower:

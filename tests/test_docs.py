@@ -215,7 +215,7 @@ def figures_after(chunks: int, *, whole: bool) -> StreamFigures:
         form="stream",
         usage=Usage(output_tokens=20),
     )
-    return figures(tally, ending)
+    return StreamFigures(**figures(tally, ending))
 
 
 def test_the_statistics_page_says_when_each_figure_exists() -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import attrs
 
-from ..stats import EndKind, Stall, StreamFigures
+from ..stats import EndKind, RateBasis, RateReason, Stall, StreamFigures
 from ..trace import ReplyForm
 from ..usage import Usage
 from .rate import Rate, rate
 from .tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ..stats import StallCause
     from ..trace import Trace
@@ -44,9 +44,39 @@ class Ending:
     usage: Usage
 
 
+class _OfGeneration(TypedDict):
+    """The figures that exist from two chunks on."""
+
+    generation_ms: float | None
+    stall_ms: float | None
+    stall_gap_count: int | None
+    stall_count: int | None
+    active_generation_ms: float | None
+    backpressure_ms: float | None
+    max_gap_ms: float | None
+
+
+class Figures(_OfGeneration):
+    """The fields of :class:`StreamFigures`, for whatever has more of them."""
+
+    chunk_count: int
+    ttft_ms: float | None
+    ttft_text_ms: float | None
+    tail_ms: float | None
+    open_gap_ms: float | None
+    total_ms: float
+    output_tokens: int | None
+    tokens_source: Literal["usage", "none"]
+    tpot_ms: float | None
+    tokens_per_s: float | None
+    rate_basis: RateBasis | None
+    rate_reason: RateReason | None
+    stalls: Sequence[Stall]
+
+
 def figures(
     tally: Tally, ending: Ending, *, since_ns: int | None = None, until_ns: int | None = None
-) -> StreamFigures:
+) -> Figures:
     """Give the figures of an attempt.
 
     Args:
@@ -63,22 +93,22 @@ def figures(
     tail_ns = None if seen.last_ns is None else ending.waited_ns
     tokens = ending.usage.output_tokens
     speed = _rate(tally, ending)
-    return StreamFigures(
-        chunk_count=tally.chunk_count,
-        ttft_ms=_since(seen.first_ns, since),
-        ttft_text_ms=_since(seen.first_text_ns, since),
+    return {
         **_of_generation(seen, generation_ns),
-        tail_ms=_ms(tail_ns),
-        open_gap_ms=None if ending.end_kind == "complete" else _ms(tail_ns),
-        total_ms=(until - since) / 1e6,
-        output_tokens=tokens,
-        tokens_source="none" if tokens is None else "usage",
-        tpot_ms=_tpot_ms(generation_ns, tokens),
-        tokens_per_s=speed.per_s,
-        rate_basis=speed.basis,
-        rate_reason=speed.reason,
-        stalls=tuple(_stalls(seen, ending)),
-    )
+        "chunk_count": tally.chunk_count,
+        "ttft_ms": _since(seen.first_ns, since),
+        "ttft_text_ms": _since(seen.first_text_ns, since),
+        "tail_ms": _ms(tail_ns),
+        "open_gap_ms": None if ending.end_kind == "complete" else _ms(tail_ns),
+        "total_ms": (until - since) / 1e6,
+        "output_tokens": tokens,
+        "tokens_source": "none" if tokens is None else "usage",
+        "tpot_ms": _tpot_ms(generation_ns, tokens),
+        "tokens_per_s": speed.per_s,
+        "rate_basis": speed.basis,
+        "rate_reason": speed.reason,
+        "stalls": tuple(_stalls(seen, ending)),
+    }
 
 
 def figures_of(
@@ -110,19 +140,7 @@ def figures_of(
         form=trace.form,
         usage=trace.usage,
     )
-    return figures(tally, ending, since_ns=since_ns, until_ns=until_ns)
-
-
-class _OfGeneration(TypedDict):
-    """The figures that exist from two chunks on."""
-
-    generation_ms: float | None
-    stall_ms: float | None
-    stall_gap_count: int | None
-    stall_count: int | None
-    active_generation_ms: float | None
-    backpressure_ms: float | None
-    max_gap_ms: float | None
+    return StreamFigures(**figures(tally, ending, since_ns=since_ns, until_ns=until_ns))
 
 
 def _generation_ns(tally: Tally) -> int | None:
