@@ -282,6 +282,7 @@ class Attempt:
     async def _open(self) -> Decoder:
         """Send the request, and give a decoder for its reply."""
         wire = self._encode()
+        del self._encode  # it may hold a large request, which is sent once
         self.left_out, self.request_bytes = wire.left_out, len(wire.body)
         head = await self._exchange.open(self.route.post(wire), self._deadlines())
         self._stop_if_cancelled()

@@ -25,7 +25,7 @@ from .reporting import Audience
 from .stats import Seam
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from .core.decisions import Launch, Refuse
     from .core.failures import Failure
@@ -60,7 +60,14 @@ class Observers:
 class Call:
     """Owns the attempts of a call. Times are nanoseconds of the one clock."""
 
-    def __init__(self, order: Order, observers: Observers) -> None:
+    def __init__(self, order: Order, encoded: WireRequest, observers: Observers) -> None:
+        """Begin a call.
+
+        Args:
+            order: what was asked for.
+            encoded: the request as the primary is sent it.
+            observers: who wants to know how it fares.
+        """
         self.order: Order = order
         self.started_ns: int = now_ns()
         self.committed_ns: int | None = None
@@ -94,6 +101,7 @@ class Call:
         """The text that the caller has, as far as it belongs to the answer, when a rescue begins.
         """
 
+        self._encoded: WireRequest | None = encoded  # until the first attempt is made
         self._observers = observers
         self._narrator = Narrator(observers.audience, model=order.model, stream=order.streamed)
         self._watched = Watched(
@@ -135,7 +143,7 @@ class Call:
         prefix = "" if continuation is None else continuation.prefix
         attempt = Attempt(
             order.lineup.routes[launch.target],
-            partial(self._encoded, launch.target, prefix),
+            self._encoder(launch.target, prefix),
             launch,
             index=self.gate.launch(),
             continuation=continuation,
@@ -148,12 +156,14 @@ class Call:
         self._narrator.attempt_started(attempt)
         return attempt
 
-    def _encoded(self, target: int, prefix: str) -> WireRequest:
-        order = self.order
-        if target == 0 and not prefix:
-            return order.encoded
-        request = attrs.evolve(order.request, prefix=prefix) if prefix else order.request
-        return order.lineup.routes[target].encode(request)
+    def _encoder(self, target: int, prefix: str) -> Callable[[], WireRequest]:
+        """Give what encodes the request; the first attempt's is encoded, and is not kept here."""
+        encoded, self._encoded = self._encoded, None
+        if encoded is not None:
+            return lambda: encoded
+        request = self.order.request
+        asked = attrs.evolve(request, prefix=prefix) if prefix else request
+        return partial(self.order.lineup.routes[target].encode, asked)
 
     def _continuation(self) -> Continuation:
         may_begin_anew = self.order.stream.recovery == "continue-or-restart"

@@ -191,7 +191,10 @@ class Gateway:
         if self._closed:
             raise GatewayClosed("this gateway was left or closed: call it inside its block")
         config = self._config
-        known = self._models.get(model) if isinstance(model, str) else None
+        try:
+            known = self._models.get(model)
+        except TypeError:  # it cannot be hashed
+            known = None
         if known is None:
             raise ConfigurationError(
                 f"model {model!r} is not configured {nearest(model, config.models)}"
@@ -209,7 +212,6 @@ class Gateway:
                 lineup=lineup,
                 thresholds=Thresholds(hedge, lineup.candidates, now_ns()),
                 request=request,
-                encoded=encoded,
                 hedge=hedge,
                 retry=policies.retry_policy or config.retry,
                 stream=policies.stream_policy or config.stream,
@@ -218,6 +220,7 @@ class Gateway:
                 deadline_s=policies.deadline_s,
                 holdout=holdout,
             ),
+            encoded,
             self._observers,
         )
         self._calls[call] = None

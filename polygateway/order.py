@@ -9,7 +9,6 @@ from .core.thresholds import Thresholds
 from .messages import ChatRequest
 from .model import Lineup
 from .policies import HedgePolicy, Limits, RetryPolicy, StreamPolicy
-from .wire.dialect import WireRequest
 
 
 @attrs.frozen(kw_only=True)
@@ -23,9 +22,6 @@ class Order:
     lineup: Lineup
     thresholds: Thresholds
     request: ChatRequest
-    encoded: WireRequest
-    """The request as the primary is sent it."""
-
     hedge: HedgePolicy
     retry: RetryPolicy
     stream: StreamPolicy

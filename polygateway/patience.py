@@ -48,9 +48,9 @@ class Patience:
             self._returned_ns = None
 
     def end_read(self) -> None:
-        """Note that nobody reads any more since the last bytes came."""
-        # A read that was given what an earlier one had brought took no time.
-        self._returned_ns = max(self._timeline.arrived_ns, self._began_ns)
+        """Note that nobody reads from now on."""
+        # Not since its bytes came: a flood of keep-alives keeps us parsing, and postpones nothing.
+        self._returned_ns = now_ns()
 
     def unread_ns(self) -> int:
         """Give how long, since the last content or the finish reason, nobody was reading."""

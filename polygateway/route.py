@@ -39,8 +39,8 @@ class Route:
     dialect: Dialect
     key: Secret | None
     connections: Connections
-    _base_path: str
-    _headers: Mapping[str, str]
+    base_path: str
+    headers: Mapping[str, str]
     """Those of every request, which the target's and the request's own go over."""
 
     @property
@@ -61,12 +61,12 @@ class Route:
     def post(self, wire: WireRequest) -> Post:
         """Put a request into the bytes that this target takes."""
         headers = {
-            **self._headers,
+            **self.headers,
             **{name: _guarded(name, value) for name, value in wire.headers.items()},
             "content-length": str(len(wire.body)),
         }
         return Post(
-            path=(self._base_path + wire.path).encode("ascii"),
+            path=(self.base_path + wire.path).encode("ascii"),
             headers=[(name.encode("ascii"), value) for name, value in headers.items()],
             body=wire.body,
         )

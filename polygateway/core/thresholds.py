@@ -24,7 +24,7 @@ class Thresholds:
     """The thresholds of one call. What it has asked for once stays for the whole call."""
 
     def __init__(self, hedge: HedgePolicy, candidates: Sequence[Candidate], now: int) -> None:
-        """Take what holds at *now*.
+        """Prepare to tell what holds at *now*.
 
         Args:
             hedge: the thresholds, or that they are learned.

@@ -227,6 +227,7 @@ class Exchange:
     def close(self) -> None:
         """Close the connection and give the slot back, at once. Closing again does nothing."""
         self._closed = True
+        self._on_read = nothing_read  # whoever is told may hold this
         if self._lease is not None:
             self._lease.close()
 

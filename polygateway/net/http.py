@@ -53,6 +53,9 @@ class ResponseHead:
     """Names in lower case; of a header that came twice, the values joined by a comma."""
 
 
+# Larger bodies are not copied behind their head: that saves a system call, and costs memory.
+_MOST_IN_ONE_WRITE = 64 * 1024
+
 # The size of a chunk, which few servers pad, and the line ends around it.
 _MOST_FRAMING = 16
 
@@ -205,8 +208,12 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
             method=request.method, target=request.url.target, headers=[*self._sent_headers]
         )
         events = (head, h11.Data(data=body), h11.EndOfMessage())
+        pieces = [send(event) or b"" for event in events]
+        if len(body) <= _MOST_IN_ONE_WRITE:
+            pieces = [b"".join(pieces)]
         try:
-            await self.timed.write(b"".join([send(event) or b"" for event in events]))
+            for piece in pieces:
+                await self.timed.write(piece)
         except httpcore.WriteError:
             self._h11_state.send_failed()  # there may be a reply, but no other request
             raise

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def marked(
     headers: Sequence[tuple[bytes, str | Secret]],
 ) -> tuple[Mapping[bytes, Secret], list[tuple[bytes, bytes]]]:
-    """Put a mark, which no other part of a head can hold, in the place of each secret.
+    """Put a mark, which no other part of a head and no UTF-8 can hold, in each secret's place.
 
     Returns:
         The secrets by their marks, and the headers.

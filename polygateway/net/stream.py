@@ -182,6 +182,8 @@ class TimedStream(httpcore.AsyncNetworkStream):
         sent = 0
         if self._tcp is not None:
             await trio.lowlevel.checkpoint_if_cancelled()
+            if self.deadline_ns is not None and ns(self._time()) >= self.deadline_ns:
+                raise Overdue
             sent = self._tcp.send_nowait(data)
             if sent == len(data):
                 return

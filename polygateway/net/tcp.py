@@ -33,7 +33,8 @@ class TCPStream(trio.abc.Stream):
     @classmethod
     def taken_from(cls, stream: trio.SocketStream) -> Self:
         """Take the connection out of a stream of trio's, which is of no use afterwards."""
-        return cls(socket.socket(fileno=stream.socket.detach()))
+        there = stream.socket
+        return cls(socket.socket(there.family, there.type, there.proto, there.detach()))
 
     # ---- without waiting ------------------------------------------------------------------------
 

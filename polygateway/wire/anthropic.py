@@ -95,7 +95,11 @@ class Anthropic:
         check_extra(request.extra, self.own_fields, "extra")
 
     def encode(self, request: ChatRequest, target: Target, key: Secret | None) -> WireRequest:
-        """Put *request* into the provider's words, for *target*."""
+        """Put *request* into the provider's words, for *target*.
+
+        Raises:
+            ConfigurationError: as :meth:`check`, for what *target* adds.
+        """
         body, left_out = fields_of(request, source_of(target))
         return post_json(
             _path(target),

@@ -76,7 +76,7 @@ class WireRequest:
     own over them.
     """
 
-    body: bytes
+    body: bytes = attrs.field(repr=False)
 
     left_out: Sequence[str] = ()
     """The dialects whose provider alone understands parts of the conversation that are left out
@@ -165,7 +165,10 @@ class Dialect(Protocol):
     def encode(self, request: ChatRequest, target: Target, key: Secret | None) -> WireRequest:
         """Put *request* into the provider's words, for *target*.
 
-        Both have been checked; see :func:`polygateway.wire.posting.check_extra` for *target*.
+        What *target* adds has been checked; see :func:`polygateway.wire.posting.check_extra`.
+
+        Raises:
+            ConfigurationError: *request* cannot be said in this dialect; the text names what.
         """
         ...
 

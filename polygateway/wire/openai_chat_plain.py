@@ -34,7 +34,7 @@ class _Choice(msgspec.Struct, gc=False):
     index: Literal[0] = 0
     finish_reason: Literal["", "null"] | None = None
     usage: None = None
-    error: None = None
+    error: msgspec.UnsetType = msgspec.UNSET  # a null beside it is looked at
 
 
 class _Event(msgspec.Struct, gc=False):
