@@ -373,6 +373,17 @@ def test_another_attempt_goes_on_where_the_stream_broke() -> None:
     assert [each.wasted for each in reading.whole.stats.attempts] == [None, None]
 
 
+def test_the_same_target_may_go_on_with_it() -> None:
+    rest = [chunk("It was long."), finish(), usage(9, 4), done()]
+    reading = read({"eu": [BROKEN, rest]}, "continue")
+    assert reading.whole.text == f"{STORY}It was long."
+    _, asked_again = reading.bodies["eu"]
+    assert asked_again == [
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "content": STORY.rstrip()},
+    ]
+
+
 def test_what_is_said_again_is_not_delivered_twice() -> None:
     again = answer("Once upon a time there ", "was a river. It ", "was long.")
     reading = read({"eu": [BROKEN], "us": [again]}, "continue")
@@ -499,6 +510,12 @@ def test_after_a_break_an_impatient_application_may_still_be_rescued() -> None:
     scripts: Scripts = {"eu": [BROKEN], "us": [[silence(3), *answer("Slow.")], answer("Quick.")]}
     reading = read(scripts, "restart", patience_s=1)
     assert reading.text == f"{STORY}|Quick."
+
+
+def test_a_deadline_before_the_silence_that_would_be_rescued_is_met() -> None:
+    reading = read({"eu": [SILENT], "us": [SILENT]}, "restart", deadline_s=3)
+    assert isinstance(reading.error, DeadlineExceeded)
+    assert reading.kinds == ["primary"]
 
 
 def test_the_deadline_ends_a_rescue_with_what_was_delivered() -> None:

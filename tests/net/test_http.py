@@ -420,6 +420,22 @@ FRAMINGS = {
 }
 
 
+def test_a_line_end_behind_a_body_is_not_taken_for_that_of_a_chunk(net: Net) -> None:
+    # A body that a content-length ends is over, and what follows it was not asked for.
+    async def main() -> None:
+        client, server = wire()
+        connection = net.connection(client)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.send_all, EXACT)
+            await posted(connection)
+        await server.send_all(b"Once upon\r\n")
+        assert await connection.read_body() == b"Once upon"
+        assert connection.body_ended
+        assert not await connection.make_reusable()
+
+    run_virtual(main)
+
+
 def cuts(reply: bytes) -> Iterator[Sequence[bytes]]:
     """Give *reply* whole, byte by byte, and cut in two at every fifth place."""
     yield [reply]

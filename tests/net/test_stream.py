@@ -327,6 +327,42 @@ async def test_a_cancelled_read_takes_nothing_out_of_a_socket(pair: Pair) -> Non
         assert await timed.read(100) == b"x"
 
 
+@each_make
+async def test_a_large_request_arrives_once_and_in_order(pair: Pair) -> None:
+    client, server = pair()
+    sent = b"key: <0>\r\n" + bytes(range(254)) * 10_000
+    received = bytearray()
+
+    async def receive() -> None:
+        async for data in server:
+            received.extend(data)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive)
+        timed = TimedStream(client)
+        timed.secrets = {b"<0>": Secret("sk-canary")}
+        await timed.write(sent)
+        timed.close()
+    assert bytes(received) == sent.replace(b"<0>", b"sk-canary")
+    await server.aclose()
+
+
+@each_make
+async def test_nothing_is_written_after_the_deadline_or_a_cancellation(pair: Pair) -> None:
+    client, server = pair()
+    timed = TimedStream(client)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await timed.write(b"x")
+    assert scope.cancelled_caught
+    timed.deadline_ns = now_ns()
+    with pytest.raises(Overdue):
+        await timed.write(b"x")
+    timed.close()
+    assert await server.receive_some() == b""
+    await server.aclose()
+
+
 async def loopback() -> tuple[TCPStream, trio.SocketStream]:
     """Give the two ends of a TCP connection."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")

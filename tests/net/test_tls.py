@@ -360,6 +360,19 @@ def test_targets_share_a_context_if_they_name_the_same_files_or_none(files: File
     assert contexts.of("africa", target(ca_file=files.ca)) is own
 
 
+def test_nobody_else_is_shown_a_target_s_certificate(files: Files) -> None:
+    contexts = Contexts()
+    shown = [
+        target(),
+        target(client_cert_file=files.both),
+        target(client_cert_file=files.cert, client_key_file=files.key),
+        target(client_cert_file=files.both, client_key_file=files.key),
+        target(ca_file=files.ca, client_cert_file=files.both),
+    ]
+    made = [contexts.of("eu", each) for each in shown]
+    assert len(set(map(id, made))) == len(made)
+
+
 async def test_a_server_that_asks_for_it_is_shown_the_client_s_certificate(files: Files) -> None:
     context = AUTHORITY.serving(HOST)
     context.load_verify_locations(files.ca)
