@@ -186,10 +186,9 @@ class Call:
         if self.committed_ns is None:
             self.committed_ns = now
             self._kept.add(winner)
-        if losers:
-            with ExitStack() as closing:
-                for loser in losers:
-                    closing.callback(self._cancel, self.attempts[loser], "lost the race")
+        with ExitStack() as closing:
+            for loser in losers:
+                closing.callback(self._cancel, self.attempts[loser], "lost the race")
         if self._winner is not before:
             self._narrator.committed(self._winner, now)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import plan, results
+from .document import add_report_option
 from .goals import judge
 from .report import write_report
 from .running import measure
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 KEPT = ROOT / "benchmarks" / "results" / "speed.json"
 SHORT = KEPT.with_name("speed-short.json")
-DOCUMENT = ROOT / "docs" / "explanation" / "performance.md"
 
 
 def main() -> int:
@@ -45,14 +45,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--only", action="append", metavar="KIND", help="as in plan.py; repeatable")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the figures are kept")
     parser.add_argument("--read", type=Path, metavar="FILE", help="what was kept; measure nothing")
-    parser.add_argument(
-        "--report",
-        type=Path,
-        nargs="?",
-        const=DOCUMENT,
-        metavar="FILE",
-        help=f"page whose tables and pictures are made anew; {DOCUMENT.name} if not named",
-    )
+    add_report_option(parser)
     asked = parser.parse_args()
     if asked.report and (asked.only or not (asked.full or asked.read)):
         parser.error("a report is of everything: --full, or --read what a full run has kept")

@@ -1,14 +1,33 @@
-"""Tables in Markdown, and their places in a document."""
+"""The document that benchmarks write into: its tables, and their places."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from .serving import ROOT
+
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterable, Sequence
 
 Row: TypeAlias = "Sequence[str]"
+
+DOCUMENT = ROOT / "docs" / "explanation" / "performance.md"
+"""Where the figures are published."""
+
+
+def add_report_option(parser: argparse.ArgumentParser) -> None:
+    """Let a command be asked to write into the document, or into another file."""
+    parser.add_argument(
+        "--report",
+        type=Path,
+        nargs="?",
+        const=DOCUMENT,
+        metavar="FILE",
+        help=f"page whose tables and pictures are made anew; {DOCUMENT.name} if not named",
+    )
 
 
 def table(heads: Row, rows: Iterable[Row]) -> str:

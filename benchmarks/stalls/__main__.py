@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..speed.about import about
+from ..speed.document import add_report_option
 from ..speed.serving import ROOT
 from . import results
 from .goals import judge
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 KEPT = ROOT / "benchmarks" / "results" / "stalls.json"
 KEPT_SHORT = KEPT.with_name("stalls-short.json")
-DOCUMENT = ROOT / "docs" / "explanation" / "performance.md"
 
 
 def main() -> int:
@@ -38,6 +38,8 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.report and (asked.only or not (asked.full or asked.read)):
         parser.error("--report takes all that --full measures, with it or with --read")
+    if not _plan(asked).systems:
+        parser.error(f"only --full measures {' and '.join(asked.only)}")
     kept = results.read(asked.read) if asked.read else _measured(asked)
     if asked.report:
         write_report(kept, asked.report)
@@ -60,14 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--read", type=Path, nargs="+", metavar="FILE", help="take these as one, measure nothing"
     )
-    parser.add_argument(
-        "--report",
-        type=Path,
-        nargs="?",
-        const=DOCUMENT,
-        metavar="FILE",
-        help=f"fill in a document, {DOCUMENT.name} by default; only with all figures",
-    )
+    add_report_option(parser)
     return parser
 
 

@@ -9,11 +9,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from benchmarks.speed import plan, results
-from benchmarks.speed.__main__ import DOCUMENT, KEPT
+from benchmarks.speed.__main__ import KEPT
 from benchmarks.speed.about import about, sentence
 from benchmarks.speed.chart import Scale
 from benchmarks.speed.clients import CLIENTS, HTTPCORE, LITELLM, OPENAI, RAW, STREAM
-from benchmarks.speed.document import filled, table
+from benchmarks.speed.document import DOCUMENT, filled, table
 from benchmarks.speed.goals import GOALS, Goal, Judged, judge
 from benchmarks.speed.report import PICTURES, TABLES, write_report, written
 from benchmarks.speed.results import Cell, NotMeasured, Results, Sample

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.speed.about import about
+from benchmarks.speed.document import DOCUMENT
 from benchmarks.stalls import results
+from benchmarks.stalls.__main__ import KEPT
 from benchmarks.stalls.goals import RULES, judge
 from benchmarks.stalls.jobs import Outcome
 from benchmarks.stalls.measuring import Batch
@@ -217,3 +219,16 @@ def test_a_document_is_filled_in_at_its_marks(tmp_path: Path) -> None:
         "page-stalls.svg",
         "page-defaults.svg",
     }
+
+
+# The document that is published
+
+
+def test_the_published_tables_and_pictures_are_those_of_the_kept_runs(tmp_path: Path) -> None:
+    page = tmp_path / DOCUMENT.name
+    page.write_text(DOCUMENT.read_text("utf-8"), "utf-8")
+    write_report(results.read(sorted(KEPT.parent.glob("stalls-[0-9].json"))), page)
+    written = list(tmp_path.iterdir())
+    assert len(written) == 3
+    for each in written:
+        assert each.read_text("utf-8") == DOCUMENT.with_name(each.name).read_text("utf-8")

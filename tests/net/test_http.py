@@ -121,12 +121,17 @@ async def test_the_private_names_that_are_used_exist(net: Net) -> None:
     for name, parameters in (
         ("_receive_event", ["self", "timeout"]),
         ("_receive_response_headers", ["self", "request"]),
+        ("_send_request_headers", ["self", "request"]),
+        ("_send_request_body", ["self", "request"]),
         ("_response_closed", ["self"]),
     ):
         method = vars(net.base)[name]
         assert inspect.iscoroutinefunction(method)
         assert list(inspect.signature(method).parameters) == parameters
-    assert isinstance(private(connection, "_h11_state"), h11.Connection)
+    # What is put in the place of these must be in the place of something.
+    own = vars(net.base(net.make_origin(b"http", b"h", 80), connection.timed))
+    assert type(own["_h11_state"]) is h11.Connection
+    assert hasattr(own["_state_lock"], "__aenter__")
     assert private(connection, "_network_stream") is connection.timed
     assert private(connection, "_origin") == net.make_origin(b"http", b"h", 80)
     assert connection.MAX_INCOMPLETE_EVENT_SIZE == 100 * 1024
