@@ -498,11 +498,13 @@ async def count_turns(turns: list[int]) -> None:
 
 
 @pytest.mark.parametrize("count", [499, 500, 501, 1000, 10_000])
-def test_others_have_their_turn_while_a_read_of_many_chunks_is_taken(net: Net, count: int) -> None:
+def test_others_have_their_turn_while_many_chunks_with_extensions_are_taken(
+    net: Net, count: int
+) -> None:
     async def main() -> tuple[list[int], int]:
         client, server = wire()
         connection = net.connection(client)
-        await server.send_all(CHUNKED + b"1\r\nx\r\n" * count + b"0\r\n\r\n")
+        await server.send_all(CHUNKED + b"1;a\r\nx\r\n" * count + b"0\r\n\r\n")
         await posted(connection)
         got: list[int] = []
         turns: list[int] = []
@@ -523,7 +525,7 @@ def test_a_read_of_many_chunks_that_is_cancelled_loses_nothing(net: Net) -> None
     async def main() -> bytes:
         client, server = wire()
         connection = net.connection(client)
-        pieces = b"".join(b"3\r\n%03d\r\n" % n for n in range(999))
+        pieces = b"".join(b"3;a\r\n%03d\r\n" % n for n in range(999))
         await server.send_all(CHUNKED + pieces + b"0\r\n\r\n")
         await posted(connection)
         body = await connection.read_body()
