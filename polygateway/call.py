@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
-import trio
 
 from .attempt import Attempt, Watched
 from .continuation import Continuation
@@ -25,7 +24,10 @@ from .reporting import Audience
 from .stats import Seam
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    import trio
 
     from .core.decisions import Launch, Refuse
     from .core.failures import Failure
@@ -94,8 +96,8 @@ class Call:
 
         limit = order.deadline_s
         self.deadline_ns: int | None = None if limit is None else self.started_ns + ns(limit)
-        self.scope: trio.CancelScope = trio.CancelScope()
-        """Around the race: what the deadline and a shutdown cancel."""
+        self.scope: trio.CancelScope | None = None
+        """Around the latest race; ``None`` before the first."""
 
         self.delivered: str = ""
         """The text that the caller has, as far as it belongs to the answer, when a rescue begins.
@@ -131,10 +133,10 @@ class Call:
 
     # Attempts
 
-    def open_scope(self) -> trio.CancelScope:
-        """Give a scope for the next race: what the deadline and a shutdown cancel."""
-        self.scope = trio.CancelScope(deadline=trio_deadline(self.deadline_ns))
-        return self.scope
+    def govern(self, scope: trio.CancelScope) -> None:
+        """Have the deadline and whoever abandons the call cancel *scope*, around a race."""
+        self.scope = scope
+        scope.deadline = trio_deadline(self.deadline_ns)
 
     def launch(self, launch: Launch) -> Attempt:
         """Make the next attempt."""
@@ -208,7 +210,7 @@ class Call:
             self.gate.cancel(index)
         if self.gate.may_speak(incumbent.index):
             self.gate.commit(incumbent.index)
-        with _closing() as closing:
+        with _Closing() as closing:
             for index in rivals:
                 closing.callback(self._cancel, self.attempts[index], "caller")
 
@@ -262,9 +264,10 @@ class Call:
         Raises:
             InternalError: a connection could not be closed; all others were.
         """
+        if self.scope is not None and self.ended_ns is None:
+            self.scope.cancel(reason=reason)
         self.end()
-        self.scope.cancel(reason=reason)
-        with _closing() as closing:
+        with _Closing() as closing:
             for attempt in self.attempts:
                 closing.callback(self._abandon, attempt, reason)
 
@@ -394,11 +397,16 @@ class Call:
         return error
 
 
-@contextmanager
-def _closing() -> Generator[ExitStack]:
-    """Close all that is put on the stack, and only then tell what could not be closed."""
-    try:
-        with ExitStack() as closing:
-            yield closing
-    except Exception as error:
-        raise InternalError.because(error) from error
+class _Closing(ExitStack):
+    """Closes all that is put on it, and only then tells what could not be closed."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        try:
+            return super().__exit__(kind, error, traceback)
+        except Exception as trouble:
+            raise InternalError.because(trouble) from trouble

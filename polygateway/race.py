@@ -109,7 +109,7 @@ class Race:
             return await self._decided(lambda: self._carry_out(self._planner.start(now_ns())))
         finally:
             if self.winner is None:
-                self._call.abandon(self._why_undecided())
+                self._call.abandon("caller")
 
     async def rescue(self, incumbent: Attempt, rescue: Rescue) -> None:
         """Let others compete with an attempt that was delivered in part, or take its place.
@@ -136,7 +136,7 @@ class Race:
             self._stand_down(incumbent)
             raise
         except Exception:
-            self._call.abandon(self._why_undecided())
+            self._call.abandon("caller")
             raise
 
     def silent_at_ns(self, attempt: Attempt) -> int | None:
@@ -159,8 +159,7 @@ class Race:
 
     async def _decided(self, begin: Callable[[], None]) -> Winner:
         try:
-            with self._call.open_scope():
-                await self._race(begin)
+            await self._race(begin)
         except BaseExceptionGroup as group:
             plain = _plain(group)
             if isinstance(plain, InternalError):
@@ -171,12 +170,9 @@ class Race:
         if self.winner is None:
             if self._call.ended_ns is not None and not self._call.shut_down:
                 raise trio.ClosedResourceError("the block of this stream was left")
-            self._call.abandon(self._why_undecided())
+            self._call.abandon("deadline")
             raise self._call.interrupted(self._incumbent or self._front())
         return self.winner
-
-    def _why_undecided(self) -> str:
-        return "deadline" if self._call.scope.cancel_called else "caller"
 
     def _front(self) -> Attempt | None:
         self._listen()
@@ -187,6 +183,7 @@ class Race:
         send, receive = _open_channel(0)
         with send, receive:
             async with trio.open_nursery() as nursery:
+                self._call.govern(nursery.cancel_scope)
                 self._nursery, self._send, self._turn = nursery, send, trio.Event()
                 begin()
                 while not self._is_over:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, cast
 
-from .core.figures import Ending, figures
+import attrs
+
+from .core.figures import Ending, as_waited_for, figures
 from .core.recording import Recording
 from .core.waste import Cost, wasted
 from .errors import ConnectFailed, GatewayBusy, Truncated
 from .net.clock import now_ns
-from .stats import AttemptStats, CallStats
+from .stats import AttemptStats, CallStats, StreamFigures
 from .trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .attempt import Attempt
+    from .core.figures import Figures
     from .stats import EndKind, Outcome, RefusalReason, Seam, Waste
+
+_FIGURES = tuple(field.name for field in attrs.fields(StreamFigures))
+_figure_values = attrgetter(*_FIGURES)
 
 
 def attempt_record(
@@ -86,7 +93,13 @@ def call_record(
         holdout: whether it was kept from being hedged; ``None`` if nothing is hedged in any case.
     """
     until = now_ns() if ended_ns is None else ended_ns
-    seen = figures(front.timeline.tally, ending(front), since_ns=called_ns, until_ns=until)
+    seen = as_waited_for(
+        _figures_in(attempts[front.index]),
+        front.timeline.tally,
+        front.form,
+        since_ns=called_ns,
+        until_ns=until,
+    )
     hedges = [attempt for attempt in attempts if attempt.kind == "hedge"]
     return CallStats(
         **seen,
@@ -100,6 +113,11 @@ def call_record(
         holdout=holdout,
         estimated_saved_ms=_saved_ms(attempts),
     )
+
+
+def _figures_in(record: AttemptStats) -> Figures:
+    values = zip(_FIGURES, _figure_values(record), strict=True)
+    return cast("Figures", dict(values))
 
 
 def trace_of(attempt: Attempt) -> Trace:

@@ -9,7 +9,7 @@ import attrs
 from hypothesis import strategies as st
 
 from polygateway import Chunk
-from polygateway.core.figures import Ending, figures, figures_of
+from polygateway.core.figures import Ending, as_waited_for, figures, figures_of
 from polygateway.core.timeline import Timeline
 from polygateway.messages import ToolCallDelta
 from polygateway.stats import EndKind, StreamFigures
@@ -154,7 +154,7 @@ class Follower:
         return recording.arrivals(), recording.pieces()
 
     def figures(self, since: int | None = None, until: int | None = None) -> StreamFigures:
-        """Give the figures of the reads that were told of."""
+        """Give the figures of the reads that were told of, for whoever waited for them."""
         seen, timeline = self._seen, self.timeline
         ending = Ending(
             attempt=seen.attempt,
@@ -166,7 +166,14 @@ class Follower:
             form=seen.form,
             usage=seen.usage,
         )
-        return StreamFigures(**figures(timeline.tally, ending, since_ns=since, until_ns=until))
+        found = as_waited_for(
+            figures(timeline.tally, ending),
+            timeline.tally,
+            seen.form,
+            since_ns=seen.started if since is None else since,
+            until_ns=seen.ended if until is None else until,
+        )
+        return StreamFigures(**found)
 
 
 def followed(seen: Observation, *, keeps: bool = False) -> Follower:

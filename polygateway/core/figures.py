@@ -56,15 +56,20 @@ class _OfGeneration(TypedDict):
     max_gap_ms: float | None
 
 
-class Figures(_OfGeneration):
+class _Waits(TypedDict):
+    """The figures that tell how long somebody has waited."""
+
+    ttft_ms: float | None
+    ttft_text_ms: float | None
+    total_ms: float
+
+
+class Figures(_OfGeneration, _Waits):
     """The fields of :class:`StreamFigures`, for whatever has more of them."""
 
     chunk_count: int
-    ttft_ms: float | None
-    ttft_text_ms: float | None
     tail_ms: float | None
     open_gap_ms: float | None
-    total_ms: float
     output_tokens: int | None
     tokens_source: Literal["usage", "none"]
     tpot_ms: float | None
@@ -74,33 +79,24 @@ class Figures(_OfGeneration):
     stalls: Sequence[Stall]
 
 
-def figures(
-    tally: Tally, ending: Ending, *, since_ns: int | None = None, until_ns: int | None = None
-) -> Figures:
+def figures(tally: Tally, ending: Ending) -> Figures:
     """Give the figures of an attempt.
 
     Args:
         tally: what its arrivals add up to.
         ending: what else is known.
-        since_ns: what ``ttft_ms``, ``ttft_text_ms`` and ``total_ms`` start at, if not the start of
-            the attempt: for the figures of a call, the application's call.
-        until_ns: what ``total_ms`` ends with, if not the end of the attempt.
     """
-    since = ending.started_ns if since_ns is None else since_ns
-    until = ending.until_ns if until_ns is None else until_ns
-    seen = tally if ending.form == "stream" else Tally(tally.threshold_ns)
+    seen = _seen(tally, ending.form)
     generation_ns = _generation_ns(seen)
     tail_ns = None if seen.last_ns is None else ending.waited_ns
     tokens = ending.usage.output_tokens
     speed = _rate(tally, ending)
     return {
         **_of_generation(seen, generation_ns),
+        **_waits(tally, ending.form, ending.started_ns, ending.until_ns),
         "chunk_count": tally.chunk_count,
-        "ttft_ms": _since(seen.first_ns, since),
-        "ttft_text_ms": _since(seen.first_text_ns, since),
         "tail_ms": _ms(tail_ns),
         "open_gap_ms": None if ending.end_kind == "complete" else _ms(tail_ns),
-        "total_ms": (until - since) / 1e6,
         "output_tokens": tokens,
         "tokens_source": "none" if tokens is None else "usage",
         "tpot_ms": _tpot_ms(generation_ns, tokens),
@@ -109,6 +105,35 @@ def figures(
         "rate_reason": speed.reason,
         "stalls": tuple(_stalls(seen, ending)),
     }
+
+
+def as_waited_for(
+    seen: Figures, tally: Tally, form: ReplyForm, *, since_ns: int, until_ns: int
+) -> Figures:
+    """Give an attempt's figures for somebody who has waited for it from one time to another.
+
+    Args:
+        seen: the figures.
+        tally: what its arrivals add up to.
+        form: what sort of reply they belong to.
+        since_ns: when the waiting began.
+        until_ns: when it ended.
+    """
+    return {**seen, **_waits(tally, form, since_ns, until_ns)}
+
+
+def _waits(tally: Tally, form: ReplyForm, since_ns: int, until_ns: int) -> _Waits:
+    seen = _seen(tally, form)
+    return {
+        "ttft_ms": _since(seen.first_ns, since_ns),
+        "ttft_text_ms": _since(seen.first_text_ns, since_ns),
+        "total_ms": (until_ns - since_ns) / 1e6,
+    }
+
+
+def _seen(tally: Tally, form: ReplyForm) -> Tally:
+    """Give what *tally* tells of times: of a reply that is no stream, nothing."""
+    return tally if form == "stream" else Tally(tally.threshold_ns)
 
 
 def figures_of(
@@ -140,7 +165,10 @@ def figures_of(
         form=trace.form,
         usage=trace.usage,
     )
-    return StreamFigures(**figures(tally, ending, since_ns=since_ns, until_ns=until_ns))
+    since = trace.started_ns if since_ns is None else since_ns
+    until = trace.ended_ns if until_ns is None else until_ns
+    seen = figures(tally, ending)
+    return StreamFigures(**as_waited_for(seen, tally, trace.form, since_ns=since, until_ns=until))
 
 
 def _generation_ns(tally: Tally) -> int | None:

@@ -262,7 +262,8 @@ class _ModelAccount(_Account):
         whole = [stats] if event.outcome == "complete" else []
         self.add(event.at_ns, stats.attempts, streams=[stats], whole=whole)
         self.outcomes[event.outcome] += 1
-        self.hedges_refused.update(stats.hedges_refused)
+        if stats.hedges_refused:
+            self.hedges_refused.update(stats.hedges_refused)
         if event.outcome != "cancelled" and stats.holdout is not None:
             (self.holdout if stats.holdout else self.hedged).add(event)
 

@@ -37,6 +37,8 @@ def closer(stream: trio.abc.AsyncResource) -> Callable[[], None]:
     A loser's socket must be closed in the same step in which it lost, and by whoever decided it.
     TLS says no goodbye: HTTP has an end of its own.
     """
+    if isinstance(stream, TCPStream):
+        return stream.close
     if isinstance(stream, trio.SocketStream):
         return stream.socket.close
     if _is_tls(stream):

@@ -46,9 +46,7 @@ def to_json(value: Mapping[str, JSON], where: str = "") -> bytes:
         ConfigurationError: something in it cannot be said; the text names its place.
     """
     try:
-        return json.dumps(
-            value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain
-        ).encode()
+        return _encoder.encode(value).encode()
     except (ValueError, TypeError, RecursionError) as error:
         flaw = _find_flaw(value, where) or f"the request cannot be written as JSON: {error}"
         raise ConfigurationError(flaw) from error
@@ -61,6 +59,11 @@ def _plain(value: object) -> object:
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
         return list(cast("Sequence[object]", value))
     raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+_encoder = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain
+)
 
 
 def _find_flaw(value: object, where: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
@@ -160,9 +161,13 @@ def max_tokens_field(target: Target) -> str:
     """Give what *target* calls the longest answer."""
     if target.max_tokens_field is not None:
         return target.max_tokens_field
-    host = urlsplit(target.base_url).hostname or ""
-    is_openai = target.api_version is not None or host.endswith(_OPENAI_HOSTS)
+    is_openai = target.api_version is not None or _is_openai(target.base_url)
     return "max_completion_tokens" if is_openai else "max_tokens"
+
+
+@lru_cache
+def _is_openai(base_url: str) -> bool:
+    return (urlsplit(base_url).hostname or "").endswith(_OPENAI_HOSTS)
 
 
 def path_of(target: Target) -> str:

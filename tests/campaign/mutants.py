@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 from unittest.mock import patch
 
-import trio
-
 from polygateway.call import Call
 from polygateway.core.budget import Purse
 from polygateway.core.gate import AttemptState, Gate, RaceState
@@ -26,6 +24,8 @@ from .finding import failure_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    import trio
 
     from polygateway.attempt import Attempt
     from polygateway.core.health import Health
@@ -132,11 +132,10 @@ def _retry_after_is_forgotten() -> None:
 
 
 def _deadline_is_forgotten() -> None:
-    def open_scope(call: Call) -> trio.CancelScope:
-        call.scope = trio.CancelScope()
-        return call.scope
+    def govern(call: Call, scope: trio.CancelScope) -> None:
+        call.scope = scope
 
-    patch.object(Call, "open_scope", open_scope).start()
+    patch.object(Call, "govern", govern).start()
 
 
 MUTANTS: Mapping[str, Plant] = {
