@@ -295,6 +295,8 @@ def _body_mistakes(place: str, value: object) -> Iterator[str]:
     if table is None:
         yield wrong(place, "a table of names and values", value)
         return
+    if not table:  # as in most calls
+        return
     for name in _OWN_BODY_FIELDS:
         if name in table:
             yield f"{place} may not set {name!r}, which polygateway decides"

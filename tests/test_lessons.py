@@ -18,6 +18,7 @@ from polygateway import (
     RetryPolicy,
     StreamPolicy,
 )
+from polygateway.core.health import Health
 from polygateway.core.latency import Latency
 from polygateway.testing import (
     ScriptedProvider,
@@ -151,6 +152,32 @@ def test_silences_are_samples_and_the_last_one_of_a_loser_is_cut_off() -> None:
     learned = taught({"eu": [eu], "us": [[silence(1), *WHOLE]]})
     assert learned["eu"].silences == [(3, False), (6, True)]
     assert learned["us"].silences == []
+
+
+def test_whether_an_attempt_was_silent_is_judged_by_what_was_known_when_it_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # While 59 are known, 5 s without content are a silence. From 60 on it is three times the
+    # median of 4 s; but that became known by this attempt.
+    silent: list[Health] = []
+
+    def fell_silent(health: Health, _started: int, _now: int) -> None:
+        silent.append(health)
+
+    monkeypatch.setattr(Health, "fell_silent", fell_silent)
+    usual: Script = [silence(4), *WHOLE]
+
+    async def main() -> None:
+        provider = ScriptedProvider(*[usual] * 59, [silence(6), *WHOLE])
+        async with gateway_to({"eu": provider}, hedge=OFF) as (gw, _):
+            for _i in range(59):
+                await complete(gw)
+            assert not silent
+            await complete(gw)
+            assert gw.stats().targets["eu"].after_s == 12
+
+    run_virtual(main)
+    assert len(silent) == 1
 
 
 def test_the_wait_for_a_proper_end_is_no_silence() -> None:

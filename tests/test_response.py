@@ -320,6 +320,17 @@ def test_the_deadline_wakes_a_reader() -> None:
     virtually(body, {"eu": ScriptedProvider([chunk("Once "), hang()])})
 
 
+def test_the_deadline_goes_before_a_silence_that_is_given_up_at_the_same_time() -> None:
+    async def body(gw: Gateway, _: MemoryNetwork) -> None:
+        policy = StreamPolicy(stall_timeout_s=5)
+        async with gw.stream("x", model="m", deadline_s=5, stream_policy=policy) as stream:
+            with pytest.raises(DeadlineExceeded):
+                await all_of(stream)
+        assert trio.current_time() == pytest.approx(5)
+
+    virtually(body, {"eu": ScriptedProvider([chunk("Once "), hang()])})
+
+
 def test_iterating_after_the_block_is_refused() -> None:
     async def body(gw: Gateway, _: MemoryNetwork) -> None:
         async with gw.stream("x", model="m") as stream:

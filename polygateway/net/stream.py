@@ -215,9 +215,9 @@ class TimedStream(httpcore.AsyncNetworkStream):
             if _holds_records(stream):
                 return True
             stream = stream.transport_stream
-        if isinstance(stream, trio.SocketStream):
-            return _is_readable(stream.socket)
-        return isinstance(stream, TCPStream) and stream.is_readable()
+        if isinstance(stream, TCPStream):
+            return stream.is_readable()
+        return isinstance(stream, trio.SocketStream) and _is_readable(stream.socket)
 
 
 def _holds_records(stream: trio.SSLStream[trio.abc.Stream]) -> bool:

@@ -87,13 +87,15 @@ def cost(
     at_once: bool = False,
     policy: HedgePolicy = ARMED,
     targets: int = 2,
-) -> int:
+    calls: int = 1,
+) -> float:
     """Give the instructions of a call at a warm gateway, for an answer of so many chunks.
 
-    Each chunk comes in a read of its own, or all *at_once*.
+    Each chunk comes in a read of its own, or all *at_once*. Some of what calls cost is due after
+    every sixteenth: it is in what so many *calls* cost on average.
     """
 
-    async def main() -> int:
+    async def main() -> float:
         pieces = [chunk("a dozen characters")] * chunks
         said = (role(), *([together(*pieces)] if at_once else pieces), finish(), done())
         providers = {f"t{number}": ScriptedProvider(said) for number in range(targets)}
@@ -103,8 +105,9 @@ def cost(
         ):
             await call(gw)
             with counting() as count:
-                await call(gw)
-            return count.instructions
+                for _ in range(calls):
+                    await call(gw)
+            return count.instructions / calls
 
     return run_virtual(main)
 
@@ -131,7 +134,7 @@ def test_a_chunk_is_as_cheap_as_it_was(call: Call) -> None:
 
 @each_manner
 def test_a_call_is_as_cheap_as_it_was(call: Call) -> None:
-    assert cost(call) <= A_CALL
+    assert cost(call, calls=16) <= A_CALL
 
 
 @each_manner
@@ -150,7 +153,7 @@ def test_armed_hedging_costs_a_chunk_next_to_nothing(
 
 @each_manner
 def test_armed_hedging_costs_a_call_little(call: Call) -> None:
-    assert cost(call) <= 1.1 * cost(call, policy=OFF)
+    assert cost(call, calls=16) <= 1.1 * cost(call, calls=16, policy=OFF)
 
 
 @each_manner
