@@ -209,15 +209,8 @@ class Attempt:
             Interrupted: that time has come. Nothing is lost.
             trio.ClosedResourceError: the attempt was closed.
         """
-        self._patience.begin_read()
-        try:
-            report = await self._read(until_ns)
-            return report if self.continuation is None else self._joined(report, self.continuation)
-        finally:
-            self._patience.end_read()
-
-    async def _read(self, until_ns: int | None) -> Report:
         chunks: list[Chunk] = []
+        self._patience.begin_read()
         try:
             decoder = self.decoder or await self._open()
             data = await self._read_body(until_ns)
@@ -227,8 +220,12 @@ class Attempt:
                 chunks += decoder.close()
         except (AttemptError, *NETWORK_ERRORS) as error:
             self._stop_if_cancelled()
-            return self._after_error(chunks, error)
-        return self._after_read(chunks, decoder)
+            report = self._after_error(chunks, error)
+        else:
+            report = self._after_read(chunks, decoder)
+        finally:
+            self._patience.end_read()
+        return report if self.continuation is None else self._joined(report, self.continuation)
 
     def _joined(self, report: Report, continuation: Continuation) -> Report:
         chunks = continuation.joined(report.chunks, self.index, ended=report.ended)

@@ -97,22 +97,19 @@ class CompletionStream:
             return self._chunks.popleft()
         self._busy = True
         try:
-            return await self._next()
+            while not self._chunks:
+                if self._error is not None:
+                    raise self._error
+                if self._exhausted:
+                    raise StopAsyncIteration
+                if self._failure is not None:
+                    await self._mend(self._failure)
+                elif not self._attempt.whole:
+                    await self._read()
+                else:
+                    await self._end()
         finally:
             self._busy = False
-
-    async def _next(self) -> Chunk:
-        while not self._chunks:
-            if self._error is not None:
-                raise self._error
-            if self._exhausted:
-                raise StopAsyncIteration
-            if self._failure is not None:
-                await self._mend(self._failure)
-            elif not self._attempt.whole:
-                await self._read()
-            else:
-                return await self._end()
         return self._chunks.popleft()
 
     # Reading
@@ -151,11 +148,11 @@ class CompletionStream:
             self._call.fail(self._attempt, report.failure)
             self._failure = report.failure
 
-    async def _end(self) -> Chunk:
+    async def _end(self) -> None:
         self._call.settle()
         await finish(self._attempt)
         self._exhausted = True
-        return Chunk("end", "", self._attempt.index)
+        self._chunks.append(Chunk("end", "", self._attempt.index))
 
     # Recovering
 

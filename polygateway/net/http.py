@@ -2,10 +2,9 @@
 
 # httpcore's connection does the HTTP. Its response.stream is not used: that is an async generator,
 # in which a read cancelled by a silence deadline closes the connection and makes the next read a
-# false clean end, and which warns when it is abandoned. Its coroutine `_receive_event` underneath
-# has none of this: a cancelled read loses nothing, the next one may come from another task, and
-# nothing needs to be finalised. tests/net/test_http.py pins the private names used here against
-# httpcore and httpcore2.
+# false clean end, and which warns when it is abandoned. Here the parser underneath is asked: a
+# cancelled read loses nothing, the next one may come from another task, and nothing needs to be
+# finalised. tests/net/test_http.py pins the private names used here against httpcore and httpcore2.
 #
 # Keys are not among what httpcore and h11 handle: a mark stands for each until the head is written.
 # And httpcore logs the heads of responses, in which some servers echo that of the request, so it is
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from httpcore._synchronization import AsyncLock
 
     from ..secret import Secret
+    from .parser import Event
     from .stream import TimedStream
 
 
@@ -163,9 +163,10 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         if self._is_crowded:
             await trio.lowlevel.checkpoint()
         parts: list[bytes] = []
-        event: object
         try:
-            event = await self._receive_event()
+            event = self._waiting_event()
+            while event is h11.NEED_DATA:
+                event = self._event_after(await self.timed.read(self.READ_NUM_BYTES))
         except _ERRORS as error:
             raise self._own(error) from error
         while isinstance(event, h11.Data):
@@ -179,10 +180,10 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         self.body_ended = not (self._is_used_up or self._is_crowded)
         return b"".join(parts)
 
-    def _next_buffered_event(self) -> object:
+    def _next_buffered_event(self) -> Event:
         """Give what the same read also held; damage behind good bytes waits for the next call."""
         try:
-            return self._h11_state.next_event()
+            return self._parser.next_event()
         except h11.RemoteProtocolError as error:
             self._violation = error
             return h11.NEED_DATA
@@ -192,7 +193,7 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
 
     async def _send_request_body(self, request: httpcore.Request) -> None:
         body, self._body = self._body, b""
-        send = self._h11_state.send
+        send = self._parser.send
         head = h11.Request(
             method=request.method, target=request.url.target, headers=[*self._sent_headers]
         )
@@ -204,32 +205,38 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
             for piece in pieces:
                 await self.timed.write(piece)
         except httpcore.WriteError:
-            self._h11_state.send_failed()  # there may be a reply, but no other request
+            self._parser.send_failed()  # there may be a reply, but no other request
             raise
         self.on_sent()
 
     async def _receive_response_headers(
         self, request: httpcore.Request
     ) -> tuple[bytes, int, bytes, list[tuple[bytes, bytes]], bytes]:
-        while not isinstance(event := await self._receive_event(), h11.Response):
+        event = self._waiting_event()
+        while not isinstance(event, h11.Response):
             if self.timed.received > _MOST_BEFORE_RESPONSE:
                 limit = _MOST_BEFORE_RESPONSE // 1024
                 raise HTTPViolation(f"over {limit} KiB of interim responses came before any other")
+            if event is h11.NEED_DATA:
+                event = self._event_after(await self.timed.read(self.READ_NUM_BYTES))
+            else:
+                event = self._waiting_event()
         self._headers = event.headers
         return b"HTTP/" + event.http_version, event.status_code, b"", [], b""
 
-    async def _receive_event(self, timeout: float | None = None) -> h11.Event | type[h11.PAUSED]:
+    def _waiting_event(self) -> Event:
         if self._violation is not None:
             raise self._violation
-        event = h11.NEED_DATA if self._is_used_up else self._h11_state.next_event()
-        while event is h11.NEED_DATA:
-            # No variable holds what came: tracebacks show those.
-            self._h11_state.receive_data(await self.timed.read(self.READ_NUM_BYTES))
-            self._is_used_up = False
-            if self.timed.ended and self._h11_state.their_state is h11.SEND_RESPONSE:
-                raise h11.RemoteProtocolError("closed before its response")
-            event = self._h11_state.next_event()
-        return cast("h11.Event | type[h11.PAUSED]", event)
+        return h11.NEED_DATA if self._is_used_up else self._parser.next_event()
+
+    def _event_after(self, data: bytes) -> Event:
+        """Take what a read brought."""
+        self._parser.receive_data(data)
+        del data  # tracebacks show variables
+        self._is_used_up = False
+        if self.timed.ended and self._parser.their_state is h11.SEND_RESPONSE:
+            raise h11.RemoteProtocolError("closed before its response")
+        return self._parser.next_event()
 
     def _own(self, error: Exception) -> ConnectionLost | HTTPViolation:
         """Turn one of :data:`_ERRORS` into one of the two that matter here."""
@@ -251,10 +258,9 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
 
     def _may_be_http(self) -> bool:
         """Tell whether what has not been parsed could be the beginning of a response."""
-        rest, _ = self._h11_state.trailing_data
+        rest, _ = self._parser.trailing_data
         return (
-            self._h11_state.their_state is not h11.SEND_RESPONSE
-            or rest[:5] == b"HTTP/"[: len(rest)]
+            self._parser.their_state is not h11.SEND_RESPONSE or rest[:5] == b"HTTP/"[: len(rest)]
         )
 
     async def make_reusable(self) -> bool:
@@ -263,7 +269,7 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         It is not if the peer has closed, or if more came behind the response: that would be taken
         for the reply to the next request.
         """
-        rest, closed = self._h11_state.trailing_data
+        rest, closed = self._parser.trailing_data
         self.on_sent = _nothing_sent
         await self._response_closed()
         return self.is_idle() and not rest and not closed

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import h11
 from h11._readers import ChunkedReader
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from h11._receivebuffer import ReceiveBuffer
 
-    Event = type[h11.NEED_DATA | h11.PAUSED] | h11.Event
+    Event: TypeAlias = type[h11.NEED_DATA | h11.PAUSED] | h11.Event
 
 # Seven digits are more than any read holds.
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,7})\r\n")

@@ -129,7 +129,10 @@ class TimedStream(httpcore.AsyncNetworkStream):
         asked = self._asked_ns = ns(self._time())
         found = False
         try:
-            data = await self._receive(asked, max_bytes)
+            if self._tcp is None:
+                data = await self._receive(max_bytes)
+            else:
+                data = await self._receive_tcp(self._tcp, asked, max_bytes)
             found = True
         except trio.BrokenResourceError as error:
             found = True
@@ -145,12 +148,10 @@ class TimedStream(httpcore.AsyncNetworkStream):
         if asked is not None:
             self.on_read(asked, ns(self._time()), found)
 
-    async def _receive(self, asked_ns: int, max_bytes: int) -> bytes:
-        if self._tcp is None:
-            with trio.CancelScope(deadline=trio_deadline(self.deadline_ns)):
-                return bytes(await self._stream.receive_some(max_bytes))
-            raise Overdue
-        return await self._receive_tcp(self._tcp, asked_ns, max_bytes)
+    async def _receive(self, max_bytes: int) -> bytes:
+        with trio.CancelScope(deadline=trio_deadline(self.deadline_ns)):
+            return bytes(await self._stream.receive_some(max_bytes))
+        raise Overdue
 
     async def _receive_tcp(self, tcp: TCPStream, asked_ns: int, max_bytes: int) -> bytes:
         """Read without a scope if bytes wait, for then nothing will."""
@@ -162,7 +163,10 @@ class TimedStream(httpcore.AsyncNetworkStream):
             await trio.lowlevel.cancel_shielded_checkpoint()
             return data
         with trio.CancelScope(deadline=trio_deadline(self.deadline_ns)):
-            return await tcp.receive_later(max_bytes)
+            while data is None:
+                await trio.lowlevel.wait_readable(tcp.connection)
+                data = tcp.receive_nowait(max_bytes)
+            return data
         raise Overdue
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:

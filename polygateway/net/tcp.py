@@ -87,13 +87,6 @@ class TCPStream(trio.abc.Stream):
         """
         await self._trios.connect((address, port))
 
-    async def receive_later(self, max_bytes: int) -> bytes:
-        """Wait for what will come when nothing has; the rest is as for :meth:`receive_some`."""
-        while True:
-            await trio.lowlevel.wait_readable(self.connection)
-            if (data := self.receive_nowait(max_bytes)) is not None:
-                return data
-
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Give the next bytes, at least one; ``b""`` at the end.
 
@@ -109,9 +102,12 @@ class TCPStream(trio.abc.Stream):
             raise ValueError(f"max_bytes is {max_bytes}; at least 1 is wanted")
         await trio.lowlevel.checkpoint_if_cancelled()
         most = _RECEIVED_AT_ONCE if max_bytes is None else max_bytes
-        if (data := self.receive_nowait(most)) is None:
-            return await self.receive_later(most)
-        await trio.lowlevel.cancel_shielded_checkpoint()
+        if (data := self.receive_nowait(most)) is not None:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return data
+        while data is None:
+            await trio.lowlevel.wait_readable(self.connection)
+            data = self.receive_nowait(most)
         return data
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:

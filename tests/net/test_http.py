@@ -119,7 +119,6 @@ async def test_the_private_names_that_are_used_exist(net: Net) -> None:
     connection = net.connection(client)
     assert isinstance(connection, net.base)
     for name, parameters in (
-        ("_receive_event", ["self", "timeout"]),
         ("_receive_response_headers", ["self", "request"]),
         ("_send_request_headers", ["self", "request"]),
         ("_send_request_body", ["self", "request"]),
