@@ -110,8 +110,7 @@ class Timeline:
             self.waited_ns,
             self.keepalives,
             count,
-            sum([len(chunk.delta) for chunk in chunks]),
-            _kinds(chunks),
+            *_content_of(chunks),
             output_tokens,
         )
         if self.waited_ns >= LEARNED_NS:
@@ -145,8 +144,10 @@ class Timeline:
             recording.add(arrival, chunks)
 
 
-def _kinds(chunks: Sequence[Chunk]) -> tuple[ContentKind, ...]:
-    """Give the kinds of content in *chunks*, each once, in order."""
+def _content_of(chunks: Sequence[Chunk]) -> tuple[int, tuple[ContentKind, ...]]:
+    """Give how many characters are in *chunks*, and of what kinds, each once, in order."""
     if len(chunks) == 1:  # as in most reads
-        return _ALONE[chunks[0].kind]
-    return tuple(dict.fromkeys([kind for chunk in chunks for kind in _ALONE[chunk.kind]]))
+        chunk = chunks[0]
+        return len(chunk.delta), _ALONE[chunk.kind]
+    kinds: dict[ContentKind, None] = {kind: None for chunk in chunks for kind in _ALONE[chunk.kind]}
+    return sum([len(chunk.delta) for chunk in chunks]), tuple(kinds)

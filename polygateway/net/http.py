@@ -171,12 +171,14 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
             raise self._own(error) from error
         while isinstance(event, h11.Data):
             parts.append(event.data)
+            if event.chunk_end and self._parser.is_used_up:
+                event = h11.NEED_DATA
+                break
             if len(parts) == _EVENTS_AT_ONCE:
                 break
-            is_all = event.chunk_end and self._parser.is_used_up
-            event = h11.NEED_DATA if is_all else self._next_buffered_event()
-        self._is_crowded = isinstance(event, h11.Data)
+            event = self._next_buffered_event()
         self._is_used_up = event is h11.NEED_DATA
+        self._is_crowded = not self._is_used_up and isinstance(event, h11.Data)
         self.body_ended = not (self._is_used_up or self._is_crowded)
         return b"".join(parts)
 
