@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from typing import TYPE_CHECKING, get_args
 
 import attrs
@@ -29,7 +30,13 @@ if TYPE_CHECKING:
 
     from polygateway.aggregates import Aggregate, Cohort, GatewayStats
     from polygateway.instrument import CallEnded
-    from polygateway.stats import AttemptStats, EndKind, StreamFigures, WasteConfidence
+    from polygateway.stats import (
+        AttemptStats,
+        CallStats,
+        EndKind,
+        StreamFigures,
+        WasteConfidence,
+    )
 
 LEVELS = {"fast": 10.0, "smart": -2.5, "unused": 3.0}
 STATES = {
@@ -445,6 +452,18 @@ def recount_cohort(seen: Cohort, mine: Sequence[CallEnded]) -> None:
     assert seen.failed == sum(c.outcome == "failed" for c in mine)
     assert_values(seen.total_ms, *sorted(s.total_ms for s in whole))
     assert_values(seen.ttft_ms, *sorted(known(s.ttft_ms for s in whole)))
+
+
+def test_of_a_ledger_that_nobody_reads_few_records_are_kept() -> None:
+    kept = Ledger(TARGETS, MODELS)
+
+    def tell() -> weakref.ref[CallStats]:
+        event = attrs.evolve(RESCUED, stats=attrs.evolve(RESCUED.stats))
+        kept.call_ended(event)
+        return weakref.ref(event.stats)
+
+    records = [tell() for _ in range(100)]
+    assert sum(record() is not None for record in records) < 20
 
 
 def stalled(streams: Iterable[StreamFigures]) -> bool:

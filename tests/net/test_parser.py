@@ -98,6 +98,8 @@ def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
 @example("chunked", chunk(b"tide")[:-2] + b"xx", [])
 @example("chunked", chunk(b"tide") + chunk(b"ebb")[:-2] + b"xx" + chunk(b"flow"), [])
 @example("chunked", chunk(b"tide") + chunk(b"flow"), [51])
+@example("chunked", chunk(b"tide" + chunk(b"ebb") + b"flow"), [len(HEADS["chunked"]) + 8])
+@example("chunked", b"0\r\n" + chunk(b"tide"), [len(HEADS["chunked"]) + 3])
 @example("chunked", b"1F\r\n" + b"x" * 31 + b"\r\n", [])
 @example("chunked", b"5" * 2 * LIMIT, [])
 @example("exact", b"a dozen, yes", [47, 50])
