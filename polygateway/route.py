@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
@@ -15,6 +16,7 @@ from .config.proxies import as_proxy, environment_proxy
 from .net.connections import Connections
 from .net.dial import Endpoint, connect_tcp
 from .net.exchange import Post
+from .net.head import Head
 from .policies import DIRECT, Target
 from .secret import Secret
 from .wire import DIALECTS
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
+# Nearly all requests to a target have the same headers.
+_HEADS = 8
+
 
 @attrs.frozen(kw_only=True)
 class Route:
@@ -39,9 +44,8 @@ class Route:
     dialect: Dialect
     key: Secret | None
     connections: Connections
-    base_path: str
-    headers: Mapping[str, str]
-    """Those of every request, which the target's and the request's own go over."""
+    head: Callable[[str, tuple[tuple[str, str | Secret], ...]], Head] = attrs.field(repr=False)
+    """Makes the head of a request out of the path and the headers that its dialect gives it."""
 
     @property
     def account(self) -> object:
@@ -60,16 +64,7 @@ class Route:
 
     def post(self, wire: WireRequest) -> Post:
         """Put a request into the bytes that this target takes."""
-        headers = {
-            **self.headers,
-            **{name: _guarded(name, value) for name, value in wire.headers.items()},
-            "content-length": str(len(wire.body)),
-        }
-        return Post(
-            path=(self.base_path + wire.path).encode("ascii"),
-            headers=[(name.encode("ascii"), value) for name, value in headers.items()],
-            body=wire.body,
-        )
+        return Post(head=self.head(wire.path, tuple(wire.headers.items())), body=wire.body)
 
     def scrub(self, text: str) -> str:
         """Take out of *text* what is secret of this target: keys, and the login of its proxy.
@@ -106,19 +101,13 @@ def open_route(
     if isinstance(target.prefill, Mapping):
         check_extra(target.prefill, dialect.own_fields, f"targets.{name}.prefill")
     where = _endpoint(name, target, contexts, replaced=connect is not None)
-    headers = {
-        "host": where.authority.removesuffix(f":{_DEFAULT_PORTS[where.scheme]}"),
-        "accept-encoding": "identity",
-        "user-agent": f"polygateway/{__version__}",
-    }
     return Route(
         name=name,
         target=target,
         dialect=dialect,
         key=resolve_key(name, target),
         connections=Connections(where, limits, connect or connect_tcp),
-        base_path=_base_path(target),
-        headers=headers,
+        head=lru_cache(_HEADS)(partial(_head, where, _base_path(target))),
     )
 
 
@@ -145,6 +134,21 @@ def _guarded(name: str, value: str | Secret) -> str | Secret:
         return value
     scheme, blank, key = value.rpartition(" ")
     return Secret(key, prefix=scheme + blank) if len(key) >= _SHORTEST_KEY else value
+
+
+def _head(
+    where: Endpoint, base_path: str, path: str, headers: tuple[tuple[str, str | Secret], ...]
+) -> Head:
+    sent = {
+        "host": where.authority.removesuffix(f":{_DEFAULT_PORTS[where.scheme]}"),
+        "accept-encoding": "identity",
+        "user-agent": f"polygateway/{__version__}",
+        **{name: _guarded(name, value) for name, value in headers},
+    }
+    return Head.of(
+        (base_path + path).encode("ascii"),
+        [(name.encode("ascii"), value) for name, value in sent.items()],
+    )
 
 
 def _base_path(target: Target) -> str:

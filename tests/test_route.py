@@ -44,7 +44,12 @@ def route_with(headers: Mapping[str, str], api_key_env: str | None = None) -> Ro
 
 def sent_by(route: Route, headers: Mapping[str, str] | None = None) -> Mapping[bytes, str | Secret]:
     request = ChatRequest(messages=QUESTION, headers=headers or {})
-    return dict(route.post(route.encode(request)).headers)
+    head = route.post(route.encode(request)).head
+    secrets = head.secrets
+    return {
+        name: secrets[value] if value in secrets else value.decode()
+        for name, value in head.request.headers
+    }
 
 
 @pytest.mark.parametrize(

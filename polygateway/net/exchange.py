@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
-from ..secret import Secret
 from .clock import now_ns
 from .connections import NoSlot
+from .head import Head
 from .http import ConnectionLost, HTTPViolation
 from .inflate import AT_ONCE, Inflater
 from .stream import Overdue, nothing_read
@@ -53,8 +52,7 @@ class Deadlines:
 class Post:
     """A request as it is sent."""
 
-    path: bytes
-    headers: Sequence[tuple[bytes, str | Secret]] = attrs.field(repr=False)
+    head: Head = attrs.field(repr=False)
     body: bytes = attrs.field(repr=False)
 
 
@@ -154,7 +152,7 @@ class Exchange:
         connection.on_sent = self._note_sent
         connection.timed.on_read = self._on_read
         connection.timed.deadline_ns = deadlines.end_ns
-        return await connection.post(post.path, post.headers, post.body)
+        return await connection.post(post.head, post.body)
 
     def _note_sent(self) -> None:
         if not self._closed:

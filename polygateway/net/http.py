@@ -23,7 +23,6 @@ import trio
 
 from ..wire.malformed import excerpt
 from .clock import now_ns
-from .marks import marked
 from .parser import Parser
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from httpcore._synchronization import AsyncLock
 
     from ..secret import Secret
+    from .head import Head
     from .parser import Event
     from .stream import TimedStream
 
@@ -91,6 +91,8 @@ _EVENTS_AT_ONCE = 500
 class HTTPConnection(httpcore.AsyncHTTP11Connection):
     """One connection to one origin. Serves one exchange at a time."""
 
+    _head: Head  # of the current request
+
     def __init__(self, origin: httpcore.Origin, stream: TimedStream) -> None:
         super().__init__(origin, stream)
         self._h11_state = self._parser = Parser(
@@ -114,13 +116,10 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         self._is_crowded = False  # whether the last read brought more than was taken of it
         self._is_used_up = False  # whether nothing is left of it
         self._url = _url(origin, b"/")  # of the latest request
-        self._sent_headers: Sequence[tuple[bytes, bytes]] = ()  # of the current request
         self._body = b""  # of the current request, until it is sent
         self._headers: Sequence[tuple[bytes, bytes]] = ()  # of the current response
 
-    async def post(
-        self, path: bytes, headers: Sequence[tuple[bytes, str | Secret]], body: bytes
-    ) -> ResponseHead:
+    async def post(self, head: Head, body: bytes) -> ResponseHead:
         """Send a request and wait for the head of its response.
 
         Raises:
@@ -132,15 +131,14 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
         self.exchanges += 1
         self.body_ended = False
         self.timed.received = 0
-        marks, sent = marked(headers)
-        self.timed.secrets = marks
-        self._sent_headers, self._body = sent, body
-        request = httpcore.Request("POST", self._url_of(path))
+        self.timed.secrets = head.secrets
+        self._head, self._body = head, body
+        request = httpcore.Request("POST", self._url_of(head.path))
         try:
             response = await self.handle_async_request(request)
         except _ERRORS as error:
             raise self._own(error) from error
-        return ResponseHead(response.status, _joined(self._headers, marks.values()))
+        return ResponseHead(response.status, _joined(self._headers, head.secrets.values()))
 
     def _url_of(self, path: bytes) -> httpcore.URL:
         if path != self._url.target:
@@ -195,12 +193,8 @@ class HTTPConnection(httpcore.AsyncHTTP11Connection):
 
     async def _send_request_body(self, request: httpcore.Request) -> None:
         body, self._body = self._body, b""
-        send = self._parser.send
-        head = h11.Request(
-            method=request.method, target=request.url.target, headers=[*self._sent_headers]
-        )
-        events = (head, h11.Data(data=body), h11.EndOfMessage())
-        pieces = [send(event) or b"" for event in events]
+        self._parser.sends(self._head.request)
+        pieces = [self._head.before(body), body]
         if len(body) <= _MOST_IN_ONE_WRITE:
             pieces = [b"".join(pieces)]
         try:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     Event: TypeAlias = type[h11.NEED_DATA | h11.PAUSED] | h11.Event
 
+_ALL_SENT = h11.EndOfMessage()
+
 # Seven digits are more than any read holds.
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,7})\r\n")
 
@@ -32,6 +34,15 @@ class Parser(h11.Connection):
     def is_used_up(self) -> bool:
         """Whether nothing waits to be parsed."""
         return not self._receive_buffer
+
+    def sends(self, request: h11.Request) -> None:
+        """Note that *request* is sent, with all of its body.
+
+        Raises:
+            h11.LocalProtocolError: it is not its turn.
+        """
+        self._process_event(self.our_role, request)
+        self._process_event(self.our_role, _ALL_SENT)
 
     def next_event(self) -> Event:
         """Give the next event as h11 does, but whole chunks that follow each other as one.

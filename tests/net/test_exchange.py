@@ -237,7 +237,7 @@ def test_a_reply_that_is_none_costs_the_connection(reply: bytes, error: type[Exc
 
 
 def test_what_is_sent_shows_neither_the_key_nor_the_prompt() -> None:
-    assert repr(POST) == "Post(path=b'/v1')"
+    assert repr(POST) == "Post()"
 
 
 # ---------------------------------------------------------------- reuse

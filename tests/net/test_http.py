@@ -19,11 +19,13 @@ from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 import polygateway.net
 from polygateway.net.clock import now_ns
+from polygateway.net.head import Head
 from polygateway.net.http import HTTPConnection
 from polygateway.net.stream import TimedStream
 from polygateway.secret import Secret
 from polygateway.testing import run_virtual
 from tests.net.wires import (
+    HEAD,
     HEADERS,
     OK,
     SECOND,
@@ -85,7 +87,7 @@ def net(request: pytest.FixtureRequest) -> Net:
 
 
 async def posted(connection: HTTPConnection) -> ResponseHead:
-    return await connection.post(b"/v1", HEADERS, b"{}")
+    return await connection.post(HEAD, b"{}")
 
 
 async def body_of(connection: HTTPConnection) -> bytes:
@@ -180,10 +182,13 @@ def test_the_request_is_sent_as_it_was_given(net: Net) -> None:
 
 
 KEY = "sk-canary-0123456789"
-WITH_KEY = (
-    *HEADERS,
-    (b"authorization", Secret(KEY).after("Bearer ")),
-    (b"cookie", Secret("crumb-0123")),
+WITH_KEY = Head.of(
+    b"/v1",
+    (
+        *HEADERS,
+        (b"authorization", Secret(KEY).after("Bearer ")),
+        (b"cookie", Secret("crumb-0123")),
+    ),
 )
 
 
@@ -191,14 +196,14 @@ def test_secrets_are_sent_in_clear(net: Net) -> None:
     async def main() -> bytes:
         client, server = wire()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(net.connection(client).post, b"/v1", WITH_KEY, b"{}")
+            nursery.start_soon(net.connection(client).post, WITH_KEY, b"{}")
             request = await requested(server)
             nursery.cancel_scope.cancel()
         return request
 
     assert run_virtual(main) == (
-        b"POST /v1 HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n"
-        b"authorization: Bearer sk-canary-0123456789\r\ncookie: crumb-0123\r\n\r\n{}"
+        b"POST /v1 HTTP/1.1\r\nhost: h\r\nauthorization: Bearer sk-canary-0123456789\r\n"
+        b"cookie: crumb-0123\r\ncontent-length: 2\r\n\r\n{}"
     )
 
 
@@ -213,7 +218,7 @@ def test_no_variable_of_a_traceback_holds_a_secret_in_clear(net: Net) -> None:
     async def main() -> str:
         inner, _ = memory_stream_pair()
         with pytest.raises(RuntimeError) as caught:
-            await net.connection(Defective(inner)).post(b"/v1", WITH_KEY, b"{}")
+            await net.connection(Defective(inner)).post(WITH_KEY, b"{}")
         told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
         return "".join(told.format())
 
@@ -236,7 +241,7 @@ def test_what_a_response_s_head_echoes_of_secrets_is_masked_and_not_logged(
         client, server = wire()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(replied, server, ECHO + b"content-length: 2\r\n\r\nok")
-            heads.append(await net.connection(client).post(b"/v1", WITH_KEY, b"{}"))
+            heads.append(await net.connection(client).post(WITH_KEY, b"{}"))
 
     with caplog.at_level(logging.DEBUG):
         run_virtual(main)

@@ -16,6 +16,7 @@ from trio.testing import MemoryReceiveStream, MemorySendStream, memory_stream_pa
 from polygateway import Limits
 from polygateway.net.clock import now_ns
 from polygateway.net.exchange import Deadlines, Post
+from polygateway.net.head import Head
 from polygateway.net.tcp import TCPStream
 
 ServerEnd: TypeAlias = trio.StapledStream[MemorySendStream, MemoryReceiveStream]
@@ -24,8 +25,9 @@ Serve: TypeAlias = Callable[["ServerEnd"], Awaitable[None]]
 Ts = TypeVarTuple("Ts")
 
 SECOND = 1_000_000_000
-HEADERS = ((b"host", "h"), (b"content-length", "2"))
-POST = Post(path=b"/v1", headers=HEADERS, body=b"{}")
+HEADERS = ((b"host", "h"),)
+HEAD = Head.of(b"/v1", HEADERS)
+POST = Post(head=HEAD, body=b"{}")
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
