@@ -136,7 +136,8 @@ class Call:
     def govern(self, scope: trio.CancelScope) -> None:
         """Have the deadline and whoever abandons the call cancel *scope*, around a race."""
         self.scope = scope
-        scope.deadline = trio_deadline(self.deadline_ns)
+        if self.deadline_ns is not None:
+            scope.deadline = trio_deadline(self.deadline_ns)
 
     def launch(self, launch: Launch) -> Attempt:
         """Make the next attempt."""

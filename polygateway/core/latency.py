@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import deque
-from operator import neg
+from operator import itemgetter, neg
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 
 from .units import ns
@@ -70,14 +70,17 @@ _HALF = _ALL // 2
 _Samples: TypeAlias = "Sequence[tuple[int, bool]]"
 """How long each took, and whether it was cut off then, the shortest first."""
 
+_lasted: Callable[[tuple[int, bool]], int] = itemgetter(0)
+_is_censored: Callable[[tuple[int, bool]], bool] = itemgetter(1)
+
 
 class _Curve(NamedTuple):
     """How much has ended by when."""
 
-    lasted: list[int]
+    lasted: Sequence[int]
     """What the samples took that were not cut off, the shortest first."""
 
-    left: list[int]
+    left: Sequence[int]
     """What share takes longer than that sample, in parts of ``_ALL``."""
 
     def when_left(self, share: int) -> int | None:
@@ -98,17 +101,20 @@ class _Curve(NamedTuple):
 
 def _curve(samples: _Samples) -> _Curve:
     """Estimate how much has ended by when."""
-    curve = _Curve([], [])
-    weight = _ALL // len(samples)
     longer = len(samples)
+    weight = _ALL // longer
+    if not any(map(_is_censored, samples)):  # as mostly: then all keep the same weight
+        return _Curve(list(map(_lasted, samples)), range(weight * (longer - 1), -1, -weight))
+    ended: list[int] = []
+    left: list[int] = []
     for lasted, censored in samples:
         longer -= 1
         if not censored:
-            curve.lasted.append(lasted)
-            curve.left.append(weight * longer)
+            ended.append(lasted)
+            left.append(weight * longer)
         elif longer:
             weight += weight // longer
-    return curve
+    return _Curve(ended, left)
 
 
 class _Contents(NamedTuple):
@@ -168,7 +174,7 @@ class _Window(Generic[T]):
         self._summarise = summarise
         self._enough = enough
         self._is_known = False
-        self._samples: deque[tuple[int, int, bool]] = deque(maxlen=_MOST_SAMPLES)
+        self._samples: deque[tuple[int, tuple[int, bool]]] = deque(maxlen=_MOST_SAMPLES)
         """When each came, and the sample, the oldest first."""
 
         self._changes = 0
@@ -176,7 +182,7 @@ class _Window(Generic[T]):
 
     def add(self, lasted: int, now: int, *, censored: bool) -> None:
         """Take a sample."""
-        self._samples.append((now, lasted, censored))
+        self._samples.append((now, (lasted, censored)))
         self._changes += 1
 
     def count(self, now: int) -> int:
@@ -195,7 +201,7 @@ class _Window(Generic[T]):
     def summary(self) -> T:
         """Give what the samples say, however few, but there must be one."""
         if self._summary is None or _RENEWAL * self._changes > len(self._samples):
-            self._summary = self._summarise(sorted(sample[1:] for sample in self._samples))
+            self._summary = self._summarise(sorted([sample for _, sample in self._samples]))
             self._changes = 0
         return self._summary
 
