@@ -163,10 +163,10 @@ class TimedStream(httpcore.AsyncNetworkStream):
             await trio.lowlevel.cancel_shielded_checkpoint()
             return data
         with trio.CancelScope(deadline=trio_deadline(self.deadline_ns)):
-            while data is None:
+            while True:
                 await trio.lowlevel.wait_readable(tcp.connection)
-                data = tcp.receive_nowait(max_bytes)
-            return data
+                if (data := tcp.receive_nowait(max_bytes)) is not None:
+                    return data
         raise Overdue
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
