@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import trio
-from trio.testing import MockClock
+from typing import TYPE_CHECKING
 
 from polygateway import StreamPolicy
 from polygateway.core.timeline import Timeline
 from polygateway.net.clock import now_ns
 from polygateway.patience import Patience
 from tests.net.wires import SECOND
+
+if TYPE_CHECKING:
+    from trio.testing import MockClock
 
 
 class Reading:
@@ -31,67 +33,49 @@ class Reading:
         self.patience.end_read()
 
 
-def test_parsing_a_flood_of_keepalives_postpones_nothing() -> None:
-    clock = MockClock()
-
-    async def main() -> None:
-        reading = Reading(clock)
-        reading.read(content=True)
-        for _ in range(20):
-            reading.read(parsed_s=0.1)
-        reading.patience.begin_read()
-        assert reading.patience.read_by_ns() == now_ns()
-        assert reading.patience.spoke_ns == reading.timeline.last_ns
-
-    trio.run(main, clock=clock)
+async def test_parsing_a_flood_of_keepalives_postpones_nothing(mock_clock: MockClock) -> None:
+    reading = Reading(mock_clock)
+    reading.read(content=True)
+    for _ in range(20):
+        reading.read(parsed_s=0.1)
+    reading.patience.begin_read()
+    assert reading.patience.read_by_ns() == now_ns()
+    assert reading.patience.spoke_ns == reading.timeline.last_ns
 
 
-def test_time_in_which_nobody_reads_postpones_the_end_of_a_silence() -> None:
-    clock = MockClock()
-
-    async def main() -> None:
-        reading = Reading(clock)
-        reading.read(content=True)
-        clock.jump(1.5)
-        reading.read(parsed_s=0.25)
-        clock.jump(1.5)
-        assert reading.patience.spoke_ns == 3 * SECOND
-        reading.patience.begin_read()
-        assert reading.patience.read_by_ns() == 5 * SECOND
-
-    trio.run(main, clock=clock)
+async def test_time_in_which_nobody_reads_postpones_the_end_of_a_silence(
+    mock_clock: MockClock,
+) -> None:
+    reading = Reading(mock_clock)
+    reading.read(content=True)
+    mock_clock.jump(1.5)
+    reading.read(parsed_s=0.25)
+    mock_clock.jump(1.5)
+    assert reading.patience.spoke_ns == 3 * SECOND
+    reading.patience.begin_read()
+    assert reading.patience.read_by_ns() == 5 * SECOND
 
 
-def test_behind_a_finish_reason_only_the_time_after_it_counts() -> None:
-    clock = MockClock()
-
-    async def main() -> None:
-        reading = Reading(clock)
-        reading.read(content=True)
-        clock.jump(1.5)
-        reading.patience.begin_read()
-        reading.timeline.read(now_ns(), now_ns())
-        reading.patience.note_finish()
-        reading.patience.end_read()
-        clock.jump(0.25)
-        reading.patience.begin_read()
-        assert reading.patience.read_by_ns() == 1.5 * SECOND + 0.25 * SECOND + 0.5 * SECOND
-
-    trio.run(main, clock=clock)
+async def test_behind_a_finish_reason_only_the_time_after_it_counts(mock_clock: MockClock) -> None:
+    reading = Reading(mock_clock)
+    reading.read(content=True)
+    mock_clock.jump(1.5)
+    reading.patience.begin_read()
+    reading.timeline.read(now_ns(), now_ns())
+    reading.patience.note_finish()
+    reading.patience.end_read()
+    mock_clock.jump(0.25)
+    reading.patience.begin_read()
+    assert reading.patience.read_by_ns() == 1.5 * SECOND + 0.25 * SECOND + 0.5 * SECOND
 
 
-def test_content_behind_a_finish_reason_makes_it_void() -> None:
-    clock = MockClock()
-
-    async def main() -> None:
-        reading = Reading(clock)
-        reading.read(content=True)
-        reading.patience.note_finish()
-        assert reading.patience.excused_ns
-        reading.read(content=True)
-        reading.patience.note_open()
-        assert not reading.patience.excused_ns
-        reading.patience.begin_read()
-        assert reading.patience.read_by_ns() == 2 * SECOND
-
-    trio.run(main, clock=clock)
+async def test_content_behind_a_finish_reason_makes_it_void(mock_clock: MockClock) -> None:
+    reading = Reading(mock_clock)
+    reading.read(content=True)
+    reading.patience.note_finish()
+    assert reading.patience.excused_ns
+    reading.read(content=True)
+    reading.patience.note_open()
+    assert not reading.patience.excused_ns
+    reading.patience.begin_read()
+    assert reading.patience.read_by_ns() == 2 * SECOND

@@ -72,6 +72,14 @@ def test_a_header_that_holds_a_key_is_as_secret_as_the_key(
     assert route.scrub(f"you sent {secret}, didn't you") == "you sent ***, didn't you"
 
 
+def test_each_request_has_the_headers_that_it_was_given() -> None:
+    route = route_with({"x-team": "tide"})
+    for value in ("one", "two", "one"):
+        sent = sent_by(route, {"x-request": value})
+        assert (sent[b"x-team"], sent[b"x-request"]) == ("tide", value)
+    assert b"x-request" not in sent_by(route)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("x-team", "search-and-more"), ("x-token-limit", "1000"), ("x-auth-type", "basic")],

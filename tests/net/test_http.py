@@ -229,6 +229,27 @@ def test_no_variable_of_a_traceback_holds_a_secret_in_clear(net: Net) -> None:
     assert "crumb" not in shown
 
 
+def test_no_variable_of_ours_holds_what_came_when_it_is_refused(net: Net) -> None:
+    async def main() -> Iterator[object]:
+        client, server = wire()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(replied, server, b"HTTP/1.1 200 OK\r\ncrumb-0123\r\n\r\n")
+            with pytest.raises(net.violation) as caught:
+                await posted(net.connection(client))
+        return held_on_the_way_of(caught.value)
+
+    assert not [each for each in run_virtual(main) if isinstance(each, bytes) and b"crumb" in each]
+
+
+def held_on_the_way_of(error: BaseException | None) -> Iterator[object]:
+    """Give what our own variables held when *error* and its causes were raised."""
+    while error is not None:
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            if "/polygateway/" in frame.f_code.co_filename:
+                yield from frame.f_locals.values()
+        error = error.__cause__
+
+
 ECHO = b"HTTP/1.1 200 OK\r\nx-sent: Bearer sk-canary-0123456789\r\nx-more: a%2fcrumb-0123\r\n"
 
 
